@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long test-browser fuzz locked sbom audit audit-scripts mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -25,9 +25,13 @@ test: $(STAMP)
 test-long: $(STAMP)
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "long or hypothesis"
 
-test-browser: $(STAMP)
+test-browser: $(STAMP) test-frontend
 	scripts/install-chromium
 	$(BIN)/pytest -n 2 --dist loadfile -m browser tests/browser
+
+# Types and unit tests of the front end, where there is Node.
+test-frontend:
+	scripts/test-frontend
 
 # Damage files at random and run every command on them; what fails is saved in fuzz-findings/.
 fuzz: $(STAMP)

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ask, type Asked } from "./ask";
 import { go, Link, part, useAddress } from "./address";
 import { Diverging } from "./charts/bench";
-import { bytes, counted, fileName, signed, us } from "./format";
+import { bytes, counted, fileName, signed } from "./format";
 import { Keys } from "./keys";
 import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
@@ -211,8 +211,8 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
         <Table caption="Shapes" rows={found.shapes} most={25} sort={{ id: "ratio", down: false }} search={(row) => row.operator} columns={[
           { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
           { id: "shape", spare: 1, title: "#", text: true, tight: true, value: (row) => row.shape },
-          { id: "a", title: "A", value: (row) => row.a_us, show: (row) => us(row.a_us) },
-          { id: "b", title: "B", value: (row) => row.b_us, show: (row) => us(row.b_us) },
+          { id: "a", title: "A", value: (row) => row.a_us, time: "us" },
+          { id: "b", title: "B", value: (row) => row.b_us, time: "us" },
           { id: "ratio", title: "B / A", value: (row) => row.ratio, show: (row) => row.ratio.toFixed(3) },
           { id: "interval", spare: 3, title: "Interval", value: (row) => row.low, show: (row) => `${row.low.toFixed(3)} to ${row.high.toFixed(3)}` },
           { id: "verdict", spare: 2, title: "B is", text: true, tight: true, value: (row) => row.verdict },

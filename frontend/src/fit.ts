@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 interface Sparable { id: string; spare?: number }
 
-interface Fit<Column> { place: RefObject<HTMLDivElement>; columns: Column[]; whole: boolean; setWhole: (whole: boolean) => void }
+interface Fit<Column> { place: RefObject<HTMLDivElement>; columns: Column[]; whole: boolean; /** Even so wider than its place. */ wide: boolean; setWhole: (whole: boolean) => void }
 
 const NOTHING: ReadonlySet<string> = new Set();
 /** A change of width below this is a scroll bar that comes or goes: measuring again then could go on forever. */
@@ -14,6 +14,7 @@ const SCROLL_BAR = 24;
 export function useFit<Column extends Sparable>(all: Column[], rows: unknown, kept: string | undefined): Fit<Column> {
   const place = useRef<HTMLDivElement>(null);
   const [whole, setWhole] = useState(false);
+  const [wide, setWide] = useState(false);
   const measured = useRef(0);
   const ids = all.map((one) => one.id).join("\n");
   const [fit, setFit] = useState({ ids, left: NOTHING });
@@ -24,10 +25,11 @@ export function useFit<Column extends Sparable>(all: Column[], rows: unknown, ke
     const element = place.current;
     if (!element || whole) return;
     measured.current = element.clientWidth;
-    if (element.scrollWidth <= element.clientWidth + 1) return;
+    if (element.scrollWidth <= element.clientWidth + 1) return setWide(false);
     // A table that is too wide has every column at its least width.
     const heads = [...(element.querySelector("tr")?.cells ?? [])].map((one) => one.offsetWidth);
     const leaving = leave(shown, heads, element.clientWidth, kept);
+    setWide(!leaving.length);
     if (leaving.length) setFit({ ids, left: new Set([...left, ...leaving]) });
   }, [ids, rows, left, whole, kept]);
   useEffect(() => {
@@ -39,7 +41,7 @@ export function useFit<Column extends Sparable>(all: Column[], rows: unknown, ke
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-  return { place, columns: shown, whole, setWhole };
+  return { place, columns: shown, whole, wide, setWhole };
 }
 
 function leave(columns: Sparable[], widths: number[], room: number, kept: string | undefined): string[] {

@@ -6,7 +6,13 @@ const tellAll = () => {
   for (const tell of listeners) tell();
 };
 
-window.addEventListener("popstate", tellAll);
+/** What was chosen where the browser refused to write it into the address; null where the address holds it. */
+let own: URLSearchParams | null = null;
+
+window.addEventListener("popstate", () => {
+  own = null;
+  tellAll();
+});
 
 /** Be told when anything of the address changed. */
 export function onParams(tell: () => void): () => void {
@@ -14,7 +20,7 @@ export function onParams(tell: () => void): () => void {
   return () => void listeners.delete(tell);
 }
 
-export const params = (): URLSearchParams => new URLSearchParams(window.location.search);
+export const params = (): URLSearchParams => new URLSearchParams(own ?? window.location.search);
 
 /** Change the address; null takes a name out, and `quiet` leaves no step for the back button. */
 export function setParams(changes: Record<string, string | null>, quiet = false): void {
@@ -23,27 +29,28 @@ export function setParams(changes: Record<string, string | null>, quiet = false)
     if (value === null || value === "") query.delete(name);
     else query.set(name, value);
   }
-  const next = `${window.location.pathname}${query.size ? `?${query}` : ""}${window.location.hash}`;
-  if (next === `${window.location.pathname}${window.location.search}${window.location.hash}`) return;
+  setQuery(query, quiet);
+}
+
+/** Put these and no others into the address. */
+export function setQuery(query: URLSearchParams, quiet = false, hash = window.location.hash): void {
+  if (query.toString() === params().toString()) return;
+  const next = `${window.location.pathname}${query.size ? `?${query}` : ""}${hash}`;
   try {
     window.history[quiet ? "replaceState" : "pushState"](null, "", next);
+    own = null;
   } catch {
-    // Viewers that show a file in a frame of their own have no history for it.
-    own.set("query", query);
+    // Viewers that show a file in a frame of their own have no history for it; browsers also refuse too many changes.
+    own = query;
   }
   tellAll();
 }
 
-/** What was chosen where there is no address to hold it. */
-const own = new Map<"query", URLSearchParams>();
-
-const read = (name: string): string | null => (own.get("query") ?? params()).get(name);
-
 /** One value of the address, and how to change it. */
 export function useParam(name: string): [string | null, (value: string | null, quiet?: boolean) => void] {
-  const [value, set] = useState(() => read(name));
+  const [value, set] = useState(() => params().get(name));
   useEffect(() => {
-    const tell = () => set(read(name));
+    const tell = () => set(params().get(name));
     tell();
     return onParams(tell);
   }, [name]);

@@ -8,13 +8,14 @@ import { copy } from "./take";
 import type { CoverageSummary, Headline, ProfileWarning, Verdict } from "./types";
 
 /** What a page begins with: one sentence, up to three figures, and the command that looks further. */
-export function Begin({ headline, warnings = [] }: { headline: Headline | Verdict; warnings?: ProfileWarning[] }) {
+export function Begin({ headline, warnings = [], children }: { headline: Headline | Verdict; warnings?: ProfileWarning[]; /** What to do. */ children?: ComponentChildren }) {
   return (
     <Section id="verdict" title="Verdict">
       <p class="sentence">{headline.sentence}</p>
       {headline.figures.length > 0 && <dl class="figures">
         {headline.figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{one.unit === "ms" ? ms(one.value) : percent(one.value)}</dd></div>)}
       </dl>}
+      {children}
       {warnings.length > 0 && <Warnings warnings={warnings} />}
       {headline.next && <p class="about next">Next: <code>{headline.next}</code></p>}
     </Section>
@@ -149,6 +150,21 @@ const ENDS = /(?<=[_,<>])(?=[^_,<>\s])|(?<=\/)(?=\w{3})|(?<=:)(?=[^:\s])|(?<=\.)
 
 /** A name that breaks where its words end. */
 export const Breaking = ({ text }: { text: string }) => <>{text.split(ENDS).flatMap((part, at) => (at ? [<wbr key={at} />, part] : [part]))}</>;
+
+/** Internal words, explained where one points at them. */
+const GLOSSARY: Record<string, string> = {
+  hbm: "bandwidth of the GPU's main memory", l2: "bandwidth of the L2 cache", llc: "bandwidth of the last-level cache (Infinity Cache)", l1: "bandwidth of the L1 caches",
+  sfu: "special function units: exp, log, sin and the like",
+  launch: "the shortest time that any kernel takes", serial: "steps that must follow one another", interconnect: "links between GPUs",
+  "cold-v1": "each call is timed with cold caches, as it runs between other kernels", runq_ns: "time that threads were ready to run and waited for a core",
+};
+
+/** A word of the library, with its explanation where it has one. */
+export function Word({ text }: { text: string | null | undefined }) {
+  if (!text) return <>{NONE}</>;
+  const about = GLOSSARY[text] ?? (text.startsWith("tensor.") ? `matrix units, for ${text.slice(7)}` : text.startsWith("vector.") ? `vector units, for ${text.slice(7)}` : undefined);
+  return about ? <abbr title={about}>{text}</abbr> : <>{text}</>;
+}
 
 /** A long name that can be opened whole. */
 export function Name({ short, full }: { short: string; full: string }) {

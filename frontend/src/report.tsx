@@ -7,6 +7,7 @@ import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { RanksView } from "./pages/ranks";
+import { params, setQuery } from "./params";
 import { Breaking, CopyLink, ThemeChoice, WithParts } from "./parts";
 import type { Page, ReportData } from "./types";
 
@@ -40,11 +41,7 @@ export function Report({ data }: { data: ReportData }) {
   const open = (next: number) => {
     setAt(next);
     window.scrollTo(0, 0);
-    try {
-      window.history.pushState(null, "", `?page=${next + 1}`);
-    } catch {
-      // Viewers that show a file in a frame of their own have no history for it.
-    }
+    setQuery(new URLSearchParams({ page: String(next + 1) }), false, "");
   };
   return (
     <>
@@ -73,6 +70,6 @@ export function Report({ data }: { data: ReportData }) {
 }
 
 function startPage(count: number): number {
-  const asked = Number(new URLSearchParams(window.location.search).get("page") ?? "1") - 1;
+  const asked = Number(params().get("page") ?? "1") - 1;
   return Number.isInteger(asked) && asked >= 0 && asked < count ? asked : 0;
 }

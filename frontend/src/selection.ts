@@ -22,8 +22,8 @@ export const NOTHING: Selection = { kernel: null, role: null, operator: null, sh
 const listeners = new Set<() => void>();
 
 const rangeOf = (text: string | null): [number, number] | null => {
-  const [from, to] = (text ?? "").split("-").map(Number);
-  return text && from !== undefined && to !== undefined && from >= 0 && to > from ? [from, to] : null;
+  const [from, to] = /^\d{1,15}-\d{1,15}$/.test(text ?? "") ? (text as string).split("-").map(Number) as [number, number] : [0, 0];
+  return to > from ? [from, to] : null;
 };
 const wholeOf = (text: string | null): number | null => (text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null);
 

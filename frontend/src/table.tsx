@@ -1,18 +1,21 @@
 // A table that sorts by any column and filters by text; plain HTML, so that it prints and reads aloud.
-import type { ComponentChildren } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import type { ComponentChildren, JSX, RefObject } from "preact";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useFit } from "./fit";
-import { number } from "./format";
+import { NONE, number } from "./format";
+import { filtered, sorted, windowOf } from "./order";
 import { Breaking } from "./parts";
 import { useParam } from "./params";
 import { csvOf, fileNameOf, markdownOf, save, slug } from "./take";
+import { SIZE, timeFormat, timeIn, type TimeFormat } from "./units";
 
 export interface Column<Row> {
   id: string;
   title: string;
   /** What it sorts by; text sorts as text, null goes last. */
   value: (row: Row) => string | number | null | undefined;
-  show?: (row: Row) => ComponentChildren;
+  /** The cell; `text` is the value as a time, where the column holds times, and `write` writes others like it. */
+  show?: (row: Row, text: string, write: (value: number) => string) => ComponentChildren;
   text?: boolean;
   help?: string;
   /** Left out where the table would be wider than its place, the highest first; a button brings it back. */
@@ -21,6 +24,12 @@ export interface Column<Row> {
   tight?: boolean;
   /** Holds long text: keeps a readable width and lets the table scroll. */
   long?: boolean;
+  /** The value is a time in this unit; all times of a column are shown in one, which its head names. */
+  time?: "ms" | "us" | "ns";
+  /** Columns of times share their unit with those that have the same word here, or none. */
+  unit?: string;
+  /** A difference: written with its sign. */
+  signed?: boolean;
 }
 
 interface Order { id: string; down: boolean }
@@ -29,6 +38,24 @@ interface Order { id: string; down: boolean }
 function orderOf<Row>(text: string | null, columns: Column<Row>[]): Order | undefined {
   const id = text?.replace(/-(up|down)$/, "");
   return columns.some((column) => column.id === id) ? { id: id as string, down: text?.endsWith("-down") ?? false } : undefined;
+}
+
+const NS = { ms: SIZE.ms, us: SIZE.µs, ns: 1 };
+
+/** The value of a column of times, in nanoseconds. */
+function timeOf<Row>(column: Column<Row>, row: Row): number | null {
+  const value = column.value(row);
+  return column.time && typeof value === "number" ? value * NS[column.time] : null;
+}
+
+/** One unit for all columns of times but those set apart, by all rows. */
+function timeFormats<Row>(columns: Column<Row>[], rows: Row[]): Map<string, TimeFormat> {
+  const groups = new Map<string, Column<Row>[]>();
+  for (const column of columns) if (column.time) groups.set(column.unit ?? "", [...(groups.get(column.unit ?? "") ?? []), column]);
+  return new Map([...groups.values()].flatMap((group) => {
+    const format = timeFormat(group.flatMap((column) => rows.map((row) => timeOf(column, row))));
+    return group.map((column): [string, TimeFormat] => [column.id, format]);
+  }));
 }
 
 interface Props<Row> {
@@ -43,37 +70,70 @@ interface Props<Row> {
   choice?: { on: (row: Row) => boolean; pick: (row: Row) => void };
 }
 
-/** Rows that a long table begins with, and by which it grows when its end is near. */
-const CHUNK = 150;
+/** Rows from which on only those in sight are drawn. */
+const MANY_ROWS = 150;
+/** Height of a row before one has been measured. */
+const USUAL = 32;
+/** Columns from which on a table is set closer, and from which on they can be chosen. */
+const [MANY, CHOSEN] = [10, 4];
 
-/** Columns from which on a table is set closer. */
-const MANY = 10;
+interface Sight { first: number; end: number; above: number; below: number; see: () => void; body: RefObject<HTMLTableSectionElement>; widths: number[] | null }
 
-export function Table<Row>({ caption, columns: all, rows, search, sort, most = 50, detail, choice }: Props<Row>) {
+/** Which rows of a long table to draw: those in sight and some around them. Columns keep their widths while it scrolls. */
+function useSight(place: RefObject<HTMLDivElement>, rows: unknown[], on: boolean, layout: string): Sight {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const known = useRef({ rows, heights: new Map<number, number>(), usual: USUAL });
+  if (known.current.rows !== rows) known.current = { rows, heights: new Map(), usual: known.current.usual };
+  const [at, setAt] = useState({ top: 0, tall: 0 });
+  const [kept, setKept] = useState<{ layout: string; widths: number[] } | null>(null);
+  const see = () => {
+    const element = place.current;
+    if (on && element) setAt((before) => (before.top === element.scrollTop && before.tall === element.clientHeight ? before : { top: element.scrollTop, tall: element.clientHeight }));
+  };
+  const { heights, usual } = known.current;
+  const part = on ? windowOf(rows.length, heights, usual, at.top, at.tall || window.innerHeight) : { first: 0, end: rows.length, above: 0, below: 0 };
+  useLayoutEffect(() => {
+    if (!on) return;
+    // Another order or filter begins at the top.
+    if (place.current) place.current.scrollTop = 0;
+    see();
+  }, [rows, on]);
+  useLayoutEffect(() => {
+    if (!on || !body.current) return;
+    const seen = new Map<number, number>();
+    for (const row of body.current.children) {
+      const index = Number((row as HTMLElement).dataset["row"] ?? -1);
+      if (index >= 0) seen.set(index, (seen.get(index) ?? 0) + row.getBoundingClientRect().height);
+    }
+    for (const [index, height] of seen) heights.set(index, height);
+    if (seen.size && usual === USUAL) known.current.usual = [...seen.values()].reduce((sum, one) => sum + one, 0) / seen.size;
+    if (kept?.layout !== layout) setKept({ layout, widths: [...(place.current?.querySelector("tr")?.cells ?? [])].map((one) => one.offsetWidth) });
+  });
+  return { ...part, see, body, widths: on && kept?.layout === layout ? kept.widths : null };
+}
+
+export function Table<Row>({ caption, columns: given, rows, search, sort, most = 50, detail, choice }: Props<Row>) {
   const name = slug(caption);
   const [sorting, setSorting] = useParam(`sort.${name}`);
   const [finding, setQuery] = useParam(`find.${name}`);
+  const [picked, setPicked] = useParam(`columns.${name}`);
   const query = finding ?? "";
-  const order = useMemo(() => orderOf(sorting, all) ?? sort, [sorting, all, sort?.id, sort?.down]);
+  const all = useMemo(() => pickedOf(given, picked), [given, picked]);
+  const formats = useMemo(() => timeFormats(given, rows), [given, rows]);
+  const order = useMemo(() => orderOf(sorting, given) ?? sort, [sorting, given, sort?.id, sort?.down]);
   const setOrder = (next: Order) => setSorting(next.id === sort?.id && next.down === sort.down ? null : `${next.id}${next.down ? "-down" : "-up"}`);
   const [long, setLong] = useState(false);
   const [open, setOpen] = useState<ReadonlySet<Row>>(new Set());
   const found = useMemo(() => {
-    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-    const kept = search && words.length ? rows.filter((row) => words.every((word) => search(row).toLowerCase().includes(word))) : rows;
-    const column = order && all.find((one) => one.id === order.id);
-    return column && order ? sorted(kept, column.value, order.down) : kept;
-  }, [rows, query, order, all, search]);
-  // A long table is never whole: it grows as one scrolls, and is short again after it has been sorted or filtered.
-  const [grown, setGrown] = useState({ found, count: CHUNK });
-  const count = grown.found === found ? grown.count : CHUNK;
-  const shown = useMemo(() => found.slice(0, long ? count : most), [found, long, most, count]);
-  const grow = (event: Event) => {
-    const { scrollTop, clientHeight, scrollHeight } = event.currentTarget as HTMLElement;
-    if (long && shown.length < found.length && scrollTop + clientHeight > scrollHeight - 600) setGrown({ found, count: count + CHUNK });
-  };
-  const cells = () => ({ titles: all.map((column) => column.title), rows: found.map((row) => all.map((column) => column.value(row) ?? null)) });
-  const { place, columns, whole, setWhole } = useFit(all, shown, order?.id);
+    const fit = search ? filtered(rows, query, search) : rows;
+    const column = order && given.find((one) => one.id === order.id);
+    return column && order ? sorted(fit, column.value, order.down) : fit;
+  }, [rows, query, order, given, search]);
+  const listed = useMemo(() => (long ? found : found.slice(0, most)), [found, long, most]);
+  const { place, columns, whole, wide, setWhole } = useFit(all, listed, order?.id);
+  const sight = useSight(place, listed, long && listed.length > MANY_ROWS, `${columns.map((one) => one.id).join(" ")} ${measuredWidth(place)}`);
+  const shown = listed.slice(sight.first, sight.end);
+  const cells = () => ({ titles: given.map((column) => column.title), rows: found.map((row) => given.map((column) => column.value(row) ?? null)) });
   const searches = search !== undefined && rows.length > 8;
   return (
     <div class="table">
@@ -89,59 +149,111 @@ export function Table<Row>({ caption, columns: all, rows, search, sort, most = 5
           {(whole || columns.length < all.length) && <button type="button" class="fit" aria-pressed={whole} onClick={() => setWhole(!whole)}>{whole ? "Fewer columns" : `All ${all.length} columns`}</button>}
         </div>
       )}
-      <div class={long ? "scroll tall" : "scroll"} ref={place} onScroll={grow} tabIndex={0} role="region" aria-label={caption}>
-        <table class={[all.length >= MANY && "dense", whole && "whole"].filter(Boolean).join(" ")}>
+      <div class={["scroll", long && "tall", !long && !wide && !whole && "free"].filter(Boolean).join(" ")} ref={place} onScroll={sight.see} tabIndex={0} role="region" aria-label={caption}>
+        <table class={[given.length >= MANY && "dense", whole && "whole"].filter(Boolean).join(" ")} {...(sight.widths ? { style: { tableLayout: "fixed" }, "aria-rowcount": listed.length + 1 } : {})}>
           <caption class="hidden">{caption}</caption>
+          {sight.widths && <colgroup>{sight.widths.map((width, at) => <col key={at} style={{ width: `${width}px` }} />)}</colgroup>}
           <thead>
             <tr>
               {columns.map((column) => (
                 <th key={column.id} scope="col" class={cell(column)} aria-sort={order?.id === column.id ? (order.down ? "descending" : "ascending") : "none"}>
                   <button type="button" title={column.help} onClick={() => setOrder({ id: column.id, down: order?.id === column.id ? !order.down : !column.text })}>
                     {column.title.split(" ").flatMap((word, at) => [at ? " " : "", <span key={at} class="word"><Breaking text={word} /></span>])}
+                    {formats.has(column.id) && <span class="unit"> {formats.get(column.id)?.unit}</span>}
                     {order?.id === column.id && <span aria-hidden="true" class="arrow">{order.down ? "▾" : "▴"}</span>}
                   </button>
                 </th>
               ))}
             </tr>
           </thead>
-          <tbody>
-            {shown.map((row, at) => {
+          <tbody ref={sight.body}>
+            {sight.above > 0 && <Room key="above" height={sight.above} columns={columns.length} />}
+            {shown.map((row, index) => {
+              const at = sight.first + index;
               const isOpen = open.has(row);
+              const turn = () => setOpen(toggled(open, row));
               const body = (
-                <tr key={at} {...(choice && { tabIndex: -1, class: choice.on(row) ? "follow on" : "follow", onClick: (event: MouseEvent) => !(event.target as HTMLElement).closest("button, a, summary, input, code") && choice.pick(row), onKeyDown: (event: KeyboardEvent) => event.key === "Enter" && event.target === event.currentTarget && choice.pick(row) })}>
+                <tr key={at} data-row={at} {...rowOf(row, choice, detail && turn)} {...(sight.widths ? { "aria-rowindex": at + 2 } : {})}>
                   {columns.map((column, index) => (
                     <td key={column.id} class={cell(column)}>
                       {detail && index === 0 ? (
-                        <span class="opener"><button type="button" class="open" aria-expanded={isOpen} aria-label={`${isOpen ? "Close" : "Open"} ${column.value(row) ?? ""}`} onClick={() => setOpen(toggled(open, row))}>
+                        <span class="opener"><button type="button" class="open" aria-expanded={isOpen} aria-label={`${isOpen ? "Close" : "Open"} ${column.value(row) ?? ""}`} onClick={turn}>
                           {isOpen ? "▾" : "▸"}
-                        </button><span>{content(column, row)}</span></span>
-                      ) : content(column, row)}
+                        </button><span>{content(column, row, formats.get(column.id))}</span></span>
+                      ) : content(column, row, formats.get(column.id))}
                     </td>
                   ))}
                 </tr>
               );
-              return isOpen && detail ? [body, <tr key={`${at}-detail`} class="detail"><td colSpan={columns.length}>{detail(row)}</td></tr>] : body;
+              return isOpen && detail ? [body, <tr key={`${at}-detail`} data-row={at} class="detail"><td colSpan={columns.length}>{detail(row)}</td></tr>] : body;
             })}
+            {sight.below > 0 && <Room key="below" height={sight.below} columns={columns.length} />}
             {!shown.length && <tr><td class="text faint" colSpan={columns.length}>{rows.length ? "No rows match the filter." : "No rows."}</td></tr>}
           </tbody>
         </table>
       </div>
-      {found.length > shown.length && !long && (
+      {found.length > listed.length && (
         <button type="button" class="more" onClick={() => setLong(true)}>Show all {number(found.length)} rows</button>
       )}
       {found.length > 1 && (
-        <p class="take small">
+        <div class="take small">
           <button type="button" aria-label={`${caption} as CSV`} onClick={() => save(fileNameOf(caption, "csv"), csvOf(cells()), "text/csv")}>CSV</button>
           <button type="button" aria-label={`${caption} as JSON`} onClick={() => save(fileNameOf(caption, "json"), JSON.stringify(found, null, 1), "application/json")}>JSON</button>
           <button type="button" aria-label={`${caption} as Markdown`} onClick={() => save(fileNameOf(caption, "md"), markdownOf(cells()), "text/markdown")}>Markdown</button>
-        </p>
+          {given.length >= CHOSEN && <Columns caption={caption} all={given} shown={columns.map((one) => one.id)} picked={picked !== null} set={setPicked} />}
+        </div>
       )}
     </div>
   );
 }
 
-function content<Row>(column: Column<Row>, row: Row): ComponentChildren {
-  if (column.show) return column.show(row);
+/** The columns of the address, in the table's order; all where it names none of them. */
+function pickedOf<Row>(all: Column<Row>[], picked: string | null): Column<Row>[] {
+  const ids = picked?.split(",") ?? [];
+  const found = all.filter((column) => ids.includes(column.id));
+  return found.length ? found.map((column) => ({ ...column, spare: 0 })) : all;
+}
+
+const measuredWidth = (place: RefObject<HTMLDivElement>): number => place.current?.clientWidth ?? 0;
+
+/** Rows that are not drawn, as empty room. */
+const Room = ({ height, columns }: { height: number; columns: number }) => <tr class="room" aria-hidden="true" style={{ height: `${height}px` }}><td colSpan={columns} /></tr>;
+
+/** Which columns to show; the choice stands in the address. */
+function Columns<Row>({ caption, all, shown, picked, set }: { caption: string; all: Column<Row>[]; shown: string[]; picked: boolean; set: (value: string | null) => void }) {
+  const change = (id: string, on: boolean) => {
+    const next = all.map((column) => column.id).filter((one) => (one === id ? on : shown.includes(one)));
+    if (next.length) set(next.join(","));
+  };
+  return (
+    <details class="columns-of">
+      <summary>Columns</summary>
+      <fieldset>
+        <legend class="hidden">Columns of {caption}</legend>
+        {all.map((column) => <label key={column.id}><input type="checkbox" checked={shown.includes(column.id)} onChange={(event) => change(column.id, event.currentTarget.checked)} /> {column.title}{column.help && <span class="faint"> {column.help}</span>}</label>)}
+        <button type="button" disabled={!picked} onClick={() => set(null)}>As many as fit</button>
+      </fieldset>
+    </details>
+  );
+}
+
+/** What a row does: j and k go to it, Enter and a click follow or open it. */
+function rowOf<Row>(row: Row, choice: Props<Row>["choice"], turn: (() => void) | undefined): JSX.HTMLAttributes<HTMLTableRowElement> {
+  const act = choice ? () => choice.pick(row) : turn;
+  return {
+    tabIndex: -1,
+    ...(act && { onKeyDown: (event) => { if (event.key === "Enter" && event.target === event.currentTarget) act(); } }),
+    ...(choice && { class: choice.on(row) ? "follow on" : "follow", onClick: (event) => { if (!(event.target as HTMLElement).closest("button, a, summary, input, code")) choice.pick(row); } }),
+  };
+}
+
+function content<Row>(column: Column<Row>, row: Row, format: TimeFormat | undefined): ComponentChildren {
+  if (format) {
+    const write = (ns: number | null) => (ns === null ? NONE : `${column.signed && ns > 0 ? "+" : ""}${timeIn(ns, format)}`);
+    const text = write(timeOf(column, row));
+    return column.show ? column.show(row, text, (value) => write(value * NS[column.time ?? "ns"])) : text;
+  }
+  if (column.show) return column.show(row, "", String);
   const value = column.value(row);
   if (typeof value !== "string") return number(value);
   return column.tight ? value : <Breaking text={value} />;
@@ -153,17 +265,4 @@ function toggled<Row>(open: ReadonlySet<Row>, row: Row): ReadonlySet<Row> {
   const next = new Set(open);
   if (!next.delete(row)) next.add(row);
   return next;
-}
-
-let made: Intl.Collator | undefined;
-const collator = (): Intl.Collator => (made ??= new Intl.Collator("en", { numeric: true }));
-
-/** Rows in order; values are taken once each, and null goes last. */
-function sorted<Row>(rows: Row[], value: Column<Row>["value"], down: boolean): Row[] {
-  const way = down ? -1 : 1;
-  const keyed = rows.map((row, at) => ({ row, at, key: value(row) ?? null }));
-  const known = keyed.filter((one) => one.key !== null);
-  if (known.every((one) => typeof one.key === "number")) known.sort((a, b) => way * ((a.key as number) - (b.key as number)) || a.at - b.at);
-  else known.sort((a, b) => way * collator().compare(String(a.key), String(b.key)) || a.at - b.at);
-  return [...known, ...keyed.filter((one) => one.key === null)].map((one) => one.row);
 }

@@ -439,6 +439,7 @@ export interface Hotspot {
   recoverable_pct_of_step: number;
   confidence: "high" | "low" | "medium";
   why: string;
+  advice: string;
 }
 
 export interface HotspotCoverage {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -166,22 +167,132 @@ def test_keys_filter_and_go_from_row_to_row(browser: Browser, report: str) -> No
         assert problems == []
 
 
-def test_a_long_table_grows_and_keeps_its_head(browser: Browser, tmp_path: Path) -> None:
-    made = attributed(*(event("kernel", f"kernel_{at}", 10 * at, at % 97 + 1) for at in range(900)))
+def test_a_long_table_draws_what_is_in_sight_and_keeps_its_head(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 20_000
+    monkeypatch.setattr("solscope.pages.profile.MOST_KERNELS", many)
+    made = attributed(
+        *(event("kernel", f"kernel_{at}", 10 * at, at % 9973 + 1) for at in range(many))
+    )
     target = tmp_path / "report.html"
     write_html([profile_page(made)], "report", target)
     with watched(browser) as (page, problems):
         page.goto(target.as_uri())
-        page.get_by_role("button", name="Show all 900 rows").click()
-        rows = page.locator("#kernels tbody tr")
-        assert rows.count() == 150
+        page.get_by_role("button", name="Show all 20,000 rows").click()
+        rows = page.locator("#kernels tbody tr:not(.room)")
         scroll = page.locator("#kernels .tall")
+        assert 20 < rows.count() < 100
+        assert page.locator("#kernels table").get_attribute("aria-rowcount") == str(many + 1)
+        height = scroll.evaluate("element => element.scrollHeight")
+        widths = heads_of(page)
         scroll.evaluate("element => element.scrollTo(0, element.scrollHeight)")
-        page.wait_for_timeout(200)
-        assert rows.count() == 300
+        page.wait_for_selector(f"#kernels tr[data-row='{many - 1}']")
+        assert rows.count() < 100
+        assert heads_of(page) == widths
+        assert abs(scroll.evaluate("element => element.scrollHeight") - height) < 0.05 * height
         head = page.locator("#kernels thead th").first.bounding_box()
         place = scroll.bounding_box()
         assert head is not None
         assert place is not None
         assert abs(head["y"] - place["y"]) < 3
+        # Another order begins at the top, and the address has it.
+        page.locator("#kernels").get_by_role("button", name="Kernel", exact=True).click()
+        page.wait_for_selector("#kernels tr[data-row='0']")
+        assert page.locator("#kernels tr[data-row='0']").inner_text().startswith("kernel_0")
+        assert page.locator("#kernels tr[data-row='11']").inner_text().startswith("kernel_11")
+        assert problems == []
+
+
+def heads_of(page: Page) -> list[int]:
+    """Widths of the columns of the kernels."""
+    found: list[int] = page.locator("#kernels thead th").evaluate_all(
+        "heads => heads.map((one) => one.offsetWidth)"
+    )
+    return found
+
+
+def test_keys_go_through_a_long_table_from_end_to_end(browser: Browser, tmp_path: Path) -> None:
+    made = attributed(*(event("kernel", f"kernel_{at}", 10 * at, 9) for at in range(400)))
+    target = tmp_path / "report.html"
+    write_html([profile_page(made)], "report", target)
+    with watched(browser) as (page, problems):
+        page.goto(target.as_uri())
+        page.get_by_role("button", name="Show all 400 rows").click()
+        page.locator("#kernels tr[data-row='0']").focus()
+        for _ in range(120):
+            page.keyboard.press("j")
+        assert page.evaluate("document.activeElement.dataset.row") == "120"
+        assert page.locator("#kernels tbody tr:not(.room)").count() < 100
+        page.keyboard.press("Enter")
+        assert "kernel=kernel_" in page.url
+        assert problems == []
+
+
+def test_the_head_of_a_short_table_stays_below_that_of_the_page(
+    browser: Browser, report: str
+) -> None:
+    with watched(browser, height=500) as (page, problems):
+        opened(page, report)
+        row = page.locator("#kernels tbody tr").nth(20)
+        row.evaluate("row => row.scrollIntoView({ behavior: 'instant' })")
+        head = page.locator("#kernels thead th").first.bounding_box()
+        bar = page.locator("body header").bounding_box()
+        assert head is not None
+        assert bar is not None
+        assert abs(head["y"] - (bar["y"] + bar["height"])) < 4
+        assert problems == []
+
+
+def test_columns_are_chosen_and_stay_chosen(browser: Browser, report: str) -> None:
+    with watched(browser) as (page, problems):
+        opened(page, report)
+        heads = page.locator("#kernels thead th")
+        assert "Median" in " ".join(heads.all_inner_texts())
+        page.locator("#kernels .columns-of summary").click()
+        page.locator("#kernels .columns-of").get_by_label("Median").uncheck()
+        page.locator("#kernels .columns-of").get_by_label("Category").uncheck()
+        assert "columns.kernels=name%2Ccalls%2Ctotal" in page.url
+        page.reload()
+        page.wait_for_selector("#kernels tbody tr")
+        found = " ".join(heads.all_inner_texts())
+        assert "Median" not in found
+        assert "Category" not in found
+        assert "Mean" in found
+        page.locator("#kernels .columns-of summary").click()
+        page.get_by_role("button", name="As many as fit").click()
+        assert "Median" in " ".join(heads.all_inner_texts())
+        page.go_back()
+        assert "Median" not in " ".join(heads.all_inner_texts())
+        assert problems == []
+
+
+def test_the_back_button_works_after_a_reload(browser: Browser, report: str) -> None:
+    with watched(browser) as (page, problems):
+        opened(page, report)
+        row = page.locator("#kernels tbody tr")
+        for at in (0, 1):
+            row.nth(at).click(position={"x": 300, "y": 5})
+        page.reload()
+        page.wait_for_selector("#kernels tbody tr.on")
+        assert "on" in (row.nth(1).get_attribute("class") or "").split()
+        page.go_back()
+        page.wait_for_selector("#kernels tbody tr:first-child.on")
+        page.go_back()
+        page.wait_for_selector("#kernels tbody tr.on", state="detached")
+        assert "kernel=" not in page.url
+        assert problems == []
+
+
+def test_a_column_of_times_has_one_unit(browser: Browser, report: str) -> None:
+    with watched(browser) as (page, problems):
+        opened(page, report)
+        found = page.evaluate(
+            """[...document.querySelectorAll("main .table thead th:has(.unit)")].flatMap((head) => {
+              const rows = head.closest("table").tBodies[0].querySelectorAll("tr[data-row]");
+              return [...rows].map((row) => row.cells[head.cellIndex].textContent);
+            })"""
+        )
+        assert len(found) > 100
+        assert [text for text in found if re.search(r"[a-zµ]", text)] == []
         assert problems == []

@@ -45,7 +45,7 @@ export function ReachedShare({ operators }: { operators: OperatorScore[] }) {
           const name = shorten(row.operator, 22);
           const upright = widthOf(name, 11) < right - left - 6;
           return (
-            <g key={row.operator} {...mark(row.operator, `S ${share(row.s)} of ${share(row.importance)} of production's time`, `recoverable: ${share(row.recoverable)} of it`)}>
+            <g key={row.operator} {...mark(row.operator, `S ${share(row.s)}; ${share(row.importance)} of production's time`, `recoverable: ${share(row.recoverable)} of production's time`)}>
               <rect x={left} y={box.top} width={Math.max(0.5, right - left)} height={box.bottom - box.top} fill="transparent" />
               <rect x={left} y={top} width={Math.max(0.5, right - left - 0.7)} height={box.bottom - top} fill={SIDES[0]} />
               {upright ? <text x={(left + right) / 2} y={top - 5 < box.top + 8 ? top + 13 : top - 5} text-anchor="middle" fill={top - 5 < box.top + 8 ? inkOn(SIDES[0] as string) : ink.text} {...(top - 5 < box.top + 8 ? { "data-on": SIDES[0] } : {})}>{name}</text>

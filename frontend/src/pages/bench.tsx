@@ -6,7 +6,7 @@ import { boxOf, XAxis, YAxis } from "../charts/axes";
 import { linear } from "../charts/scale";
 import { SIDES } from "../colors";
 import { axesText, NONE, number, percent, shorten, us } from "../format";
-import { Bar, Begin, Facts, Section } from "../parts";
+import { Bar, Begin, Facts, Section, Word } from "../parts";
 import { Table, type Column } from "../table";
 import type { BenchPage, BenchShape, Entry, OperatorScore } from "../types";
 
@@ -18,8 +18,8 @@ export function BenchView({ page }: { page: BenchPage }) {
   const operators = useMemo<Column<OperatorScore>[]>(() => [
     { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
     { id: "importance", title: "Importance", value: (row) => row.importance, show: (row) => share(row.importance) },
-    { id: "bound", spare: 6, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
-    { id: "time", spare: 3, title: "Best", value: (row) => row.median_us, show: (row) => us(row.median_us) },
+    { id: "bound", spare: 6, title: "Bound", value: (row) => row.bound_us, time: "us" },
+    { id: "time", spare: 3, title: "Best", value: (row) => row.median_us, time: "us" },
     { id: "who", spare: 8, title: "Who", text: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", ") },
     { id: "s", title: "S", help: "Bound / time, shapes weighted by their time in production", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
     { id: "published", spare: 7, title: "S, published bound", value: (row) => row.published_s, show: (row) => share(row.published_s) },
@@ -40,7 +40,7 @@ export function BenchView({ page }: { page: BenchPage }) {
         <Facts facts={[
           ["GPU", leaderboard.device],
           ["Suite", leaderboard.suite],
-          ["Method", leaderboard.method],
+          ["Method", <Word text={leaderboard.method} />],
           ["S of the best", share(best.weighted_s)],
           ["Importance covered", share(best.covered)],
           ["Recoverable GPU time", share(best.recoverable)],
@@ -74,11 +74,12 @@ const SHAPES: Column<BenchShape>[] = [
   { id: "axes", spare: 9, title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 80)}</span> },
   { id: "solution", title: "Solution", text: true, tight: true, value: (row) => row.solution },
   { id: "status", spare: 3, title: "Status", text: true, tight: true, value: (row) => row.status, show: (row) => <span title={row.reason ?? undefined}>{row.status.replaceAll("_", " ")}</span> },
-  { id: "median", title: "Median", value: (row) => row.median_us, show: (row) => us(row.median_us) },
-  { id: "spread", spare: 7, title: "p20 to p80", value: (row) => (row.p80_us ?? 0) - (row.p20_us ?? 0), show: (row) => (row.p20_us === null ? NONE : `${us(row.p20_us)} to ${us(row.p80_us)}`) },
-  { id: "graph", spare: 8, title: "In a graph", value: (row) => row.graph_us, show: (row) => us(row.graph_us) },
-  { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
-  { id: "limit", spare: 6, title: "Limit", text: true, tight: true, value: (row) => row.limiter ?? NONE },
+  { id: "median", title: "Median", value: (row) => row.median_us, time: "us" },
+  { id: "p20", spare: 7, title: "p20", value: (row) => row.p20_us, time: "us" },
+  { id: "p80", spare: 7, title: "p80", value: (row) => row.p80_us, time: "us" },
+  { id: "graph", spare: 8, title: "In a graph", value: (row) => row.graph_us, time: "us" },
+  { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, time: "us" },
+  { id: "limit", spare: 6, title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => <Word text={row.limiter} /> },
   { id: "s", title: "S", value: (row) => row.s, show: (row) => share(row.s) },
 ];
 

@@ -1,9 +1,10 @@
 // Several profiles side by side.
 import { useMemo } from "preact/hooks";
 import { Waterfall } from "../charts/waterfall";
-import { ms, NONE, number, percent, shorten, signed, times, us } from "../format";
+import { ms, NONE, number, percent, shorten, times } from "../format";
 import { Begin, Breaking, Dot, Section } from "../parts";
 import { Table, type Column } from "../table";
+import { timeFormat, timeIn } from "../units";
 import type { ComparisonPage, Difference, Group, KernelChange, KernelUse, LayerTable, Part, PhaseComparison, PhaseKernels } from "../types";
 
 export function ComparisonView({ page }: { page: ComparisonPage }) {
@@ -17,10 +18,10 @@ export function ComparisonView({ page }: { page: ComparisonPage }) {
           { id: "label", title: "Profile", text: true, value: (row) => row.label },
           { id: "gpu", spare: 2, title: "GPU", text: true, value: (row) => row.devices.join(", ") || NONE },
           { id: "steps", title: "Steps", value: (row) => row.steps, show: (row) => `${row.steps}${row.cut ? ` (${row.cut} cut)` : ""}` },
-          { id: "span", spare: 4, title: "Span", value: (row) => row.summary?.gpu_span_ms, show: (row) => ms(row.summary?.gpu_span_ms) },
+          { id: "span", spare: 4, title: "Span", value: (row) => row.summary?.gpu_span_ms, time: "ms" },
           { id: "busy", spare: 3, title: "GPU busy", value: (row) => row.summary?.gpu_busy_pct, show: (row) => percent(row.summary?.gpu_busy_pct) },
-          { id: "compute", spare: 5, title: "Computing", value: (row) => row.summary?.compute_ms, show: (row) => ms(row.summary?.compute_ms) },
-          { id: "comm", spare: 6, title: "Exposed communication", value: (row) => row.summary?.exposed_comm_ms, show: (row) => (row.summary?.comm_ms === 0 ? "none" : ms(row.summary?.exposed_comm_ms)) },
+          { id: "compute", spare: 5, title: "Computing", value: (row) => row.summary?.compute_ms, time: "ms" },
+          { id: "comm", spare: 6, title: "Exposed communication", value: (row) => row.summary?.exposed_comm_ms, time: "ms", show: (row, text) => (row.summary?.comm_ms === 0 ? "none" : text) },
           { id: "compared", spare: 1, title: "GPU time compared", value: (row) => row.compared_pct, show: (row) => percent(row.compared_pct) },
         ]} />
         {comparison.left_out.length > 0 && <p class="about">Not compared: {comparison.left_out.join(", ")}.</p>}
@@ -63,10 +64,10 @@ function kernelColumns(labels: string[]): Column<KernelChange>[] {
     { id: "kernel", title: "Kernel", text: true, long: true, value: (row) => namesOf(row.before) || namesOf(row.after), show: (row) => <span class="opener"><Dot category={row.category} /><span><Breaking text={shorten(namesOf(row.before) || namesOf(row.after), 60)} />{row.relation !== "same" && row.before.length > 0 && row.after.length > 0 && <span class="faint block">→ <Breaking text={shorten(namesOf(row.after), 60)} /></span>}</span></span> },
     { id: "role", spare: 5, title: "Role", text: true, tight: true, value: (row) => row.role ?? NONE },
     { id: "relation", spare: 4, title: "Match", text: true, tight: true, value: (row) => RELATION[row.relation] ?? row.relation },
-    { id: "before", spare: 2, title: labels[0] ?? "before", value: (row) => row.before_ms, show: (row) => ms(row.before_ms) },
-    { id: "after", spare: 1, title: labels[1] ?? "after", value: (row) => row.after_ms, show: (row) => ms(row.after_ms) },
-    { id: "diff", title: "Difference", value: (row) => row.diff_ms, show: (row) => <span class={row.differs ? (row.diff_ms > 0 ? "worse" : "better") : ""}>{signed(row.diff_ms, ms)}</span> },
-    { id: "interval", spare: 3, title: "95 % interval", value: (row) => row.low_ms, show: (row) => (row.low_ms === null ? "too few steps" : `${signed(row.low_ms, ms)} to ${signed(row.high_ms, ms)}`) },
+    { id: "before", spare: 2, title: labels[0] ?? "before", value: (row) => row.before_ms, time: "ms" },
+    { id: "after", spare: 1, title: labels[1] ?? "after", value: (row) => row.after_ms, time: "ms" },
+    { id: "diff", title: "Difference", value: (row) => row.diff_ms, time: "ms", signed: true, show: (row, text) => <span class={row.differs ? (row.diff_ms > 0 ? "worse" : "better") : ""}>{text}</span> },
+    { id: "interval", spare: 3, title: "95 % interval", value: (row) => row.low_ms, time: "ms", signed: true, show: (row, text, write) => (row.low_ms === null || row.high_ms === null ? "too few steps" : `${text} to ${write(row.high_ms)}`) },
   ];
 }
 
@@ -91,29 +92,32 @@ interface PartsProps { caption: string; parts: Part[]; labels: string[]; dots?: 
 function Parts({ caption, parts, labels, dots, step }: PartsProps) {
   const columns = useMemo<Column<Part>[]>(() => [
     { id: "name", title: "Part", text: true, tight: dots, long: !dots, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}<Breaking text={shorten(row.name, 50)} /></> },
-    ...labels.map((label, at): Column<Part> => ({ id: `time-${at}`, spare: at + 1, title: label, value: (row) => row.time_ms[at], show: (row) => ms(row.time_ms[at]) })),
-    ...labels.slice(1).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: labels.length === 2 ? "Difference" : `Δ ${label}`, help: `${label} minus ${labels[0]}`, value: (row) => change(row, index + 1), show: (row) => <Change value={change(row, index + 1)} colored={step !== null && Math.abs(change(row, index + 1)) >= COLORED * step} /> })),
+    ...labels.map((label, at): Column<Part> => ({ id: `time-${at}`, spare: at + 1, title: label, value: (row) => row.time_ms[at], time: "ms" })),
+    ...labels.slice(1).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: labels.length === 2 ? "Difference" : `Δ ${label}`, help: `${label} minus ${labels[0]}`, value: (row) => change(row, index + 1), time: "ms", signed: true, show: (row, text) => <Change value={change(row, index + 1)} text={text} colored={step !== null && Math.abs(change(row, index + 1)) >= COLORED * step} /> })),
   ], [parts, labels, dots, step]);
   return <Table caption={caption} columns={columns} rows={parts} most={20} sort={{ id: "time-0", down: true }} search={(row) => row.name} />;
 }
 
 const change = (row: Part, at: number): number => (row.time_ms[at] ?? 0) - (row.time_ms[0] ?? 0);
 
-const Change = ({ value, colored }: { value: number; colored: boolean }) => <span class={!colored ? "" : value > 0 ? "worse" : "better"}>{signed(value, ms)}</span>;
+const Change = ({ value, text, colored }: { value: number; text: string; colored: boolean }) => <span class={!colored ? "" : value > 0 ? "worse" : "better"}>{text}</span>;
 
 function Layers({ table }: { table: LayerTable }) {
+  // One unit for all figures, so that roles can be compared with layers and passes.
+  const format = timeFormat(table.layer_kinds.flatMap((kind) => kind.groups.flatMap((group) => group.rows.flatMap((row) => row.time_us.map((value) => value && 1e3 * value)))));
+  const time = (value: number | null | undefined): string => (value == null ? NONE : timeIn(1e3 * value, format));
   const sums: [string, number[]][] = [
     ["Layers", table.layers_us], ["Not attributed", table.unattributed_us], ["Idle", table.idle_us], ["Overlapped", table.overlapped_us], ["End to end", table.end_to_end_us],
   ];
   return (
-    <Section id="layers" title="One layer, role by role" about={<>{table.phase ?? "All"} passes ({table.passes.map((count) => number(count)).join(" and ")}), {table.stat} per {table.per}. Profiles are aligned by group and role, never by kernel name. Rows add up to groups, and groups to a layer.</>}>
+    <Section id="layers" title="One layer, role by role" about={<>{table.phase ?? "All"} passes ({table.passes.map((count) => number(count)).join(" and ")}), {table.stat} per {table.per}, in {format.unit}. Profiles are aligned by group and role, never by kernel name. Rows add up to groups, and groups to a layer.</>}>
       {table.layer_kinds.map((kind) => (
         <div class="scroll" key={kind.kind} tabIndex={0} role="region" aria-label={`Layer ${kind.kind}`}>
           <table class="layers">
             <caption>{kind.kind} ({kind.layers.map((count) => `${count} layers`).join(" / ")})</caption>
             <thead><tr><th scope="col" class="text">Role</th>{table.profiles.map((name, at) => <th key={at} scope="col" class={`number side-${at % 4}`}><Breaking text={name} /></th>)}<th scope="col" class="number">Ratio</th><th scope="col" class="text spare">Kernels</th></tr></thead>
-            {kind.groups.map((group) => <Group key={group.group} group={group} />)}
-            <tbody><SumRow name="One layer" values={kind.sum_us} strong /></tbody>
+            {kind.groups.map((group) => <Group key={group.group} group={group} time={time} />)}
+            <tbody><SumRow name="One layer" values={kind.sum_us} time={time} strong /></tbody>
           </table>
         </div>
       ))}
@@ -122,8 +126,8 @@ function Layers({ table }: { table: LayerTable }) {
           <caption>A whole pass</caption>
           <thead><tr><th scope="col" class="text">Part</th>{table.profiles.map((name, at) => <th key={at} scope="col" class={`number side-${at % 4}`}><Breaking text={name} /></th>)}<th scope="col" class="number">Ratio</th><td class="spare" /></tr></thead>
           <tbody>
-            {table.outside.map((group) => <SumRow key={group.group} name={group.group} values={group.sum_us} />)}
-            {sums.map(([name, values]) => <SumRow key={name} name={name} values={values} strong={name === "End to end"} />)}
+            {table.outside.map((group) => <SumRow key={group.group} name={group.group} values={group.sum_us} time={time} />)}
+            {sums.map(([name, values]) => <SumRow key={name} name={name} values={values} time={time} strong={name === "End to end"} />)}
           </tbody>
         </table>
       </div>
@@ -131,27 +135,29 @@ function Layers({ table }: { table: LayerTable }) {
   );
 }
 
-function Group({ group }: { group: Group }) {
+type Write = (value: number | null | undefined) => string;
+
+function Group({ group, time }: { group: Group; time: Write }) {
   return (
     <tbody>
       {group.rows.map((row, at) => (
         <tr key={at}>
           <th scope="row" class="text"><Breaking text={row.role} /></th>
-          {row.time_us.map((value, side) => <td key={side} class="number">{us(value)}</td>)}
+          {row.time_us.map((value, side) => <td key={side} class="number">{time(value)}</td>)}
           <td class="number">{ratio(row.time_us)}</td>
           <td class="text spare kernels">{row.kernels.map((names, side) => names.length > 0 && <div key={side} class={`side-${side % 4}`} title={names.join(", ")}><Breaking text={shorten(names.join(", "), 90)} /></div>)}</td>
         </tr>
       ))}
-      <SumRow name={`${group.group}, sum`} values={group.sum_us} />
+      <SumRow name={`${group.group}, sum`} values={group.sum_us} time={time} />
     </tbody>
   );
 }
 
-function SumRow({ name, values, strong }: { name: string; values: (number | null)[]; strong?: boolean }) {
+function SumRow({ name, values, time, strong }: { name: string; values: (number | null)[]; time: Write; strong?: boolean }) {
   return (
     <tr class={strong ? "sum strong" : "sum"}>
       <th scope="row" class="text"><Breaking text={name} /></th>
-      {values.map((value, at) => <td key={at} class="number">{us(value)}</td>)}
+      {values.map((value, at) => <td key={at} class="number">{time(value)}</td>)}
       <td class="number">{ratio(values)}</td>
       <td class="spare" />
     </tr>

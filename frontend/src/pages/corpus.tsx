@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { go, part, useAddress } from "../address";
 import { ask, type Asked } from "../ask";
 import { TrendChart } from "../charts/trend";
-import { counted, axesText, bytes, ms, NONE, number, percent, shorten, us } from "../format";
+import { counted, axesText, bytes, ms, NONE, number, percent, shorten } from "../format";
 import { Begin, Breaking, Facts, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { CorpusPage, HotShape, HotShapes, ImportancePage, ImportanceRow, StoreProfile, Trend } from "../types";
@@ -93,8 +93,8 @@ function Importance({ asked, by, find, chosen, version, set }: ImportanceProps) 
     { id: "ci", spare: 6, title: "95 % interval", value: (row) => row.ci95_pct?.[0] ?? null, show: (row) => (row.ci95_pct ? `${row.ci95_pct[0].toFixed(1)} to ${row.ci95_pct[1].toFixed(1)}` : NONE) },
     { id: "profiles", spare: 5, title: "Profiles", value: (row) => row.profiles },
     { id: "calls", spare: 8, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
-    { id: "p50", spare: 4, title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
-    { id: "bound", spare: 7, title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us) },
+    { id: "p50", spare: 4, title: "p50", value: (row) => row.p50_us, time: "us" },
+    { id: "bound", spare: 7, title: "Bound p50", value: (row) => row.bound_p50_us, time: "us" },
     { id: "s", title: "S", value: (row) => row.s_pct, show: (row) => percent(row.s_pct) },
     { id: "back", spare: 3, title: "Recoverable", value: (row) => row.recoverable_pct, show: (row) => percent(row.recoverable_pct) },
   ], [by, most]);
@@ -132,8 +132,8 @@ const SHAPES: Column<HotShape>[] = [
   { id: "weight", title: "Weight", value: (row) => row.weight, show: (row) => percent(100 * row.weight) },
   { id: "sum", spare: 4, title: "Up to here", value: (row) => row.cumulative, show: (row) => percent(100 * row.cumulative) },
   { id: "shapes", spare: 5, title: "Shapes", help: "Shapes merged into this one", value: (row) => row.shapes },
-  { id: "p50", spare: 2, title: "p50", value: (row) => row.p50_us, show: (row) => us(row.p50_us) },
-  { id: "bound", spare: 3, title: "Bound p50", value: (row) => row.bound_p50_us, show: (row) => us(row.bound_p50_us) },
+  { id: "p50", spare: 2, title: "p50", value: (row) => row.p50_us, time: "us" },
+  { id: "bound", spare: 3, title: "Bound p50", value: (row) => row.bound_p50_us, time: "us" },
   { id: "s", title: "S", value: (row) => row.s_pct, show: (row) => percent(row.s_pct) },
   { id: "where", spare: 6, title: "Seen in", text: true, value: (row) => `${row.origin.profiles} profiles, ${row.origin.gpus.join(", ")}` },
 ];
@@ -173,6 +173,6 @@ const PROFILES: Column<StoreProfile>[] = [
   { id: "gpu", spare: 1, title: "GPU", text: true, value: (row) => row.gpu ?? NONE },
   { id: "date", spare: 6, title: "Recorded", text: true, tight: true, value: (row) => (row.recorded_ns ? new Date(row.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE) },
   { id: "steps", spare: 4, title: "Steps", value: (row) => row.steps },
-  { id: "time", title: "GPU time", value: (row) => row.gpu_ms, show: (row) => ms(row.gpu_ms) },
+  { id: "time", title: "GPU time", value: (row) => row.gpu_ms, time: "ms" },
   { id: "decode", spare: 7, title: "Decode", value: (row) => row.decode_pct, show: (row) => percent(row.decode_pct, 0) },
 ];

@@ -11,12 +11,12 @@ const barred = (share: number | null | undefined) => (share == null ? NONE : <sp
 const RATES: Column<Rates>[] = [
   { id: "name", title: "Phase", text: true, value: (row) => row.name },
   { id: "count", spare: 6, title: "Steps", value: (row) => row.count },
-  { id: "time", title: "Step", help: "To the start of the next one", value: (row) => row.time_ms, show: (row) => ms(row.time_ms) },
+  { id: "time", title: "Step", help: "To the start of the next one", value: (row) => row.time_ms, time: "ms" },
   { id: "mfu", title: "MFU", help: "Time that the matrix units need at their peak, of the step", value: (row) => row.mfu_pct, show: (row) => barred(row.mfu_pct) },
   { id: "mbu", title: "MBU", help: "Time that weights, caches and states need at the bandwidth of HBM, of the step", value: (row) => row.mbu_pct, show: (row) => barred(row.mbu_pct) },
-  { id: "sol", spare: 3, title: "Speed of light", help: "Sum of the bounds of all calls: the step at best", value: (row) => row.sol_ms, show: (row) => ms(row.sol_ms) },
+  { id: "sol", spare: 3, title: "Speed of light", help: "Sum of the bounds of all calls: the step at best", value: (row) => row.sol_ms, time: "ms" },
   { id: "solpct", spare: 2, title: "Of step", help: "Speed of light, of the step", value: (row) => row.sol_pct, show: (row) => barred(row.sol_pct) },
-  { id: "overlap", spare: 5, title: "With overlap", help: "The bound if all calls overlapped perfectly", value: (row) => row.overlap_sol_ms, show: (row) => ms(row.overlap_sol_ms) },
+  { id: "overlap", spare: 5, title: "With overlap", help: "The bound if all calls overlapped perfectly", value: (row) => row.overlap_sol_ms, time: "ms" },
   { id: "tokens", spare: 4, title: "Tokens/s", help: "Per GPU", value: (row) => row.tokens_per_s, show: (row) => number(row.tokens_per_s) },
   { id: "cost", spare: 1, title: "Costed", help: "Share of the GPU time whose FLOP and bytes are known; below half of it there are no rates", value: (row) => row.cost_pct, show: (row) => percent(row.cost_pct) },
 ];
@@ -40,15 +40,15 @@ export function Details({ given, address }: { given: ProfileDetails | null; addr
 
 const waiting = (title: string): Column<Waiting>[] => [
   { id: "name", title, text: true, long: true, value: (row) => row.name },
-  { id: "wait", title: "GPU waited", value: (row) => row.wait_ms, show: (row) => ms(row.wait_ms) },
+  { id: "wait", title: "GPU waited", value: (row) => row.wait_ms, time: "ms" },
   { id: "pct", title: "Of waiting", value: (row) => row.pct, show: (row) => barred(row.pct) },
 ];
 
 const PATH: Column<PathPart>[] = [
   { id: "category", title: "Category", text: true, value: (row) => row.category, show: (row) => <><Dot category={row.category} /><Breaking text={row.category} /></> },
-  { id: "time", spare: 1, title: "GPU time", value: (row) => row.time_ms, show: (row) => ms(row.time_ms) },
-  { id: "path", title: "On the path", help: "What the span would lose at most if this took no time", value: (row) => row.on_path_ms, show: (row) => ms(row.on_path_ms) },
-  { id: "idle", spare: 2, title: "Idle after", value: (row) => row.idle_after_ms, show: (row) => ms(row.idle_after_ms) },
+  { id: "time", spare: 1, title: "GPU time", value: (row) => row.time_ms, time: "ms" },
+  { id: "path", title: "On the path", help: "What the span would lose at most if this took no time", value: (row) => row.on_path_ms, time: "ms" },
+  { id: "idle", spare: 2, title: "Idle after", value: (row) => row.idle_after_ms, time: "ms" },
 ];
 
 function Host({ table }: { table: HostTable }) {

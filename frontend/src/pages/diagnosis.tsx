@@ -91,17 +91,17 @@ function Cause({ cause }: { cause: NamedCause }) {
 }
 
 /** Colored where the test over steps says that it is no noise. */
-const Delta = ({ value, q }: { value: number; q: number | null }) => <span class={q === null || q >= SURE ? "" : value > 0 ? "worse" : value < 0 ? "better" : ""}>{signed(value, ms)}</span>;
+const Delta = ({ value, text, q }: { value: number; text: string; q: number | null }) => <span class={q === null || q >= SURE ? "" : value > 0 ? "worse" : value < 0 ? "better" : ""}>{text}</span>;
 const SURE = 0.05;
 
 const COMPONENTS: Column<Component>[] = [
   { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },
   { id: "phase", spare: 8, title: "Phase", text: true, value: (row) => row.phase ?? NONE },
-  { id: "normal", spare: 4, title: "Normal", value: (row) => row.normal_ms, show: (row) => ms(row.normal_ms) },
-  { id: "abnormal", spare: 3, title: "Abnormal", value: (row) => row.abnormal_ms, show: (row) => ms(row.abnormal_ms) },
-  { id: "delta", title: "Difference", value: (row) => row.delta_ms, show: (row) => <Delta value={row.delta_ms} q={row.q} /> },
-  { id: "count", spare: 7, title: "By count", value: (row) => row.count_effect_ms, show: (row) => signed(row.count_effect_ms, ms) },
-  { id: "duration", spare: 6, title: "By duration", value: (row) => row.duration_effect_ms, show: (row) => signed(row.duration_effect_ms, ms) },
+  { id: "normal", spare: 4, title: "Normal", value: (row) => row.normal_ms, time: "ms" },
+  { id: "abnormal", spare: 3, title: "Abnormal", value: (row) => row.abnormal_ms, time: "ms" },
+  { id: "delta", title: "Difference", value: (row) => row.delta_ms, time: "ms", signed: true, show: (row, text) => <Delta value={row.delta_ms} text={text} q={row.q} /> },
+  { id: "count", spare: 7, title: "By count", value: (row) => row.count_effect_ms, time: "ms", signed: true },
+  { id: "duration", spare: 6, title: "By duration", value: (row) => row.duration_effect_ms, time: "ms", signed: true },
   { id: "share", title: "Of difference", value: (row) => row.share_of_delta_pct, show: (row) => percent(row.share_of_delta_pct) },
   { id: "q", spare: 5, title: "q", help: "Mann-Whitney over steps, corrected for all components", value: (row) => row.q, show: (row) => (row.q === null ? "not tested" : row.q < 0.001 ? "< 0.001" : number(row.q)) },
 ];

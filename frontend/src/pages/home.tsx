@@ -65,7 +65,7 @@ const COLUMNS: Column<ProfileEntry>[] = [
   { id: "gpu", spare: 4, title: "GPU", text: true, tight: true, value: (row) => row.card?.gpu ?? NONE },
   { id: "model", spare: 6, title: "Model", text: true, value: (row) => row.card?.model ?? NONE },
   { id: "framework", spare: 7, title: "Framework", text: true, tight: true, value: (row) => row.card?.framework ?? NONE },
-  { id: "step", spare: 2, title: "Step", help: "Median step of the phase that the finding is about", value: (row) => row.card?.step_ms, show: (row) => <>{ms(row.card?.step_ms)}{row.card?.phase && <span class="faint small block">{row.card.phase}</span>}</> },
+  { id: "step", spare: 2, title: "Step", help: "Median step of the phase that the finding is about", value: (row) => row.card?.step_ms, time: "ms", show: (row, text) => <>{text}{row.card?.phase && <span class="faint small block">{row.card.phase}</span>}</> },
   { id: "spark", spare: 5, title: "Steps", help: "Step times along the recording", value: (row) => row.card?.spark_ms.length ?? null, show: (row) => (row.card ? <Spark times={row.card.spark_ms} phase={row.card.phase} /> : null) },
   { id: "busy", spare: 1, title: "Busy", help: "GPU busy, of a usual step", value: (row) => row.card?.busy_pct, show: (row) => percent(row.card?.busy_pct) },
   { id: "finding", title: "Finding", text: true, long: true, value: (row) => row.card?.finding ?? NONE, show: (row) => (row.card ? <span title={row.card.sentence}>{row.card.finding}</span> : <span class="faint">not looked into yet</span>) },

@@ -8,13 +8,14 @@ import { drawnSteps, StepTimeline } from "../charts/timeline";
 import { TimeTree } from "../charts/tree";
 import { categoryColor, causeColor } from "../colors";
 import { axesText, bytes, counted, ms, NONE, number, percent, shorten, time, us } from "../format";
-import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Warnings } from "../parts";
+import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Sentence, Warnings, Word } from "../parts";
 import { reread, toggle, useSelection } from "../selection";
 import { Table, type Column } from "../table";
+import { timeFormat, timeIn } from "../units";
 import { useRange, type InRange } from "../timeline/range";
 import { aboutTimeline, TimeLine } from "../timeline/view";
 import { Details, Efficiency } from "./details";
-import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums } from "../types";
+import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, HotspotTable, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums } from "../types";
 
 /** `address` is where the dashboard asks for more of this profile; null in a report. */
 export function ProfileView({ page, address = null }: { page: ProfilePage; address?: string | null }) {
@@ -26,7 +27,7 @@ export function ProfileView({ page, address = null }: { page: ProfilePage; addre
   const range = useRange(events, address, selection.range);
   return (
     <>
-      <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")} />
+      <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")}>{page.hotspots && <FixFirst table={page.hotspots} />}</Begin>
       <Section id="summary" title="Summary">
         <Facts
           facts={known([
@@ -116,6 +117,7 @@ function categoriesIn(events: EventTimeline, sums: RangeSums): CategoryTime[] {
 }
 
 function Categories({ rows }: { rows: CategoryTime[] }) {
+  const format = timeFormat(rows.map((one) => 1e6 * one.time_ms));
   return (
     <div class="scroll">
       <table class="bars">
@@ -124,9 +126,9 @@ function Categories({ rows }: { rows: CategoryTime[] }) {
           {rows.map((one) => (
             <tr key={one.category}>
               <th scope="row" class="text"><Dot category={one.category} />{one.category}</th>
-              <td class="number">{ms(one.time_ms)}</td>
+              <td class="number">{timeIn(1e6 * one.time_ms, format)} {format.unit}</td>
               <td class="number">{percent(one.pct)}</td>
-              <td class="number spare">{number(one.calls)} calls</td>
+              <td class="number spare">{counted(one.calls, "call")}</td>
               <td class="wide"><Bar share={one.pct} color={categoryColor(one.category)} /></td>
             </tr>
           ))}
@@ -140,34 +142,57 @@ const DEVICES: Column<DeviceSummary>[] = [
   { id: "rank", title: "Rank", value: (row) => row.rank },
   { id: "device", title: "GPU", text: true, value: (row) => row.device, show: (row) => <>{row.device ?? NONE} <span class="faint">{row.name}</span></> },
   { id: "kernels", spare: 2, title: "Kernels", value: (row) => row.kernels, show: (row) => number(row.kernels) },
-  { id: "span", title: "Span", value: (row) => row.gpu_span_ms, show: (row) => ms(row.gpu_span_ms) },
+  { id: "span", title: "Span", value: (row) => row.gpu_span_ms, time: "ms" },
   { id: "busy", title: "Busy", value: (row) => row.gpu_busy_pct, show: (row) => percent(row.gpu_busy_pct) },
-  { id: "time", spare: 1, title: "Kernel time", value: (row) => row.kernel_time_ms, show: (row) => ms(row.kernel_time_ms) },
+  { id: "time", spare: 1, title: "Kernel time", value: (row) => row.kernel_time_ms, time: "ms" },
   { id: "comm", spare: 3, title: "Exposed communication", value: (row) => row.exposed_comm_ms, show: (row) => exposed(row.exposed_comm_ms, row.comm_ms) },
 ];
 
 const PHASES: Column<PhaseSteps>[] = [
   { id: "phase", title: "Phase", text: true, value: (row) => row.phase ?? "not known" },
   { id: "count", title: "Steps", value: (row) => row.count },
-  { id: "p50", title: "p50", value: (row) => row.p50_ms, show: (row) => ms(row.p50_ms) },
-  { id: "p90", spare: 4, title: "p90", value: (row) => row.p90_ms, show: (row) => ms(row.p90_ms) },
-  { id: "p99", spare: 2, title: "p99", value: (row) => row.p99_ms, show: (row) => ms(row.p99_ms) },
-  { id: "gap", spare: 6, title: "Gap p50", value: (row) => row.gap_p50_ms, show: (row) => ms(row.gap_p50_ms) },
+  { id: "p50", title: "p50", value: (row) => row.p50_ms, time: "ms" },
+  { id: "p90", spare: 4, title: "p90", value: (row) => row.p90_ms, time: "ms" },
+  { id: "p99", spare: 2, title: "p99", value: (row) => row.p99_ms, time: "ms" },
+  { id: "gap", spare: 6, title: "Gap p50", value: (row) => row.gap_p50_ms, time: "ms" },
   { id: "tokens", spare: 5, title: "Tokens", value: (row) => row.tokens, show: (row) => number(row.tokens) },
-  { id: "tpot", spare: 3, title: "TPOT", help: "Mean time from the start of a decode step to the start of the next", value: (row) => row.tpot_ms, show: (row) => ms(row.tpot_ms) },
+  { id: "tpot", spare: 3, title: "TPOT", help: "Mean time from the start of a decode step to the start of the next", value: (row) => row.tpot_ms, time: "ms" },
   { id: "rate", title: "Tokens/s", value: (row) => row.tokens_per_s, show: (row) => number(row.tokens_per_s) },
 ];
 
+/** Rows of the work list that a page begins with, and the share of a step from which on one is worth it. */
+const [FIRST, WORTH] = [3, 1];
+/** Below this share of the GPU time with a known cost, the work list says little about operators. */
+const COSTED = 50;
+
+const nameOf = (row: Hotspot): string => `${row.kind === "operator" ? "" : `${row.kind}: `}${row.operator}`;
+
+/** What to do, from the work list below. */
+function FixFirst({ table }: { table: HotspotTable }) {
+  const rows = table.hotspots.filter((row) => row.recoverable_pct_of_step >= WORTH).slice(0, FIRST);
+  const unranked = table.coverage.cost_pct !== null && table.coverage.cost_pct < COSTED;
+  if (!rows.length && !unranked) return null;
+  return (
+    <div class="do">
+      <h3>What to do</h3>
+      <ol>
+        {rows.map((row) => <li key={row.rank}><strong><Sentence text={row.advice} />.</strong> <span class="faint">{shorten(nameOf(row), 60)}{row.role && row.role !== row.operator ? `, ${row.role}` : ""}: at most {percent(row.recoverable_pct_of_step)} of {table.steps ? "the step" : "the recording"}, {us(row.recoverable_us)}</span></li>)}
+        {unranked && <li><strong>Give the model's config (<code>--model config.json</code>).</strong> <span class="faint">FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time only, so operators are hardly ranked</span></li>}
+      </ol>
+    </div>
+  );
+}
+
 const HOTSPOTS: Column<Hotspot>[] = [
   { id: "rank", title: "#", value: (row) => row.rank },
-  { id: "what", title: "What", text: true, long: true, value: (row) => row.operator, show: (row) => <span title={axesText(row.axes)}>{row.kind === "operator" ? "" : `${row.kind}: `}<Breaking text={shorten(row.operator, 48)} />{row.role && row.role !== row.operator ? <span class="faint"> {row.role}</span> : null}</span> },
-  { id: "saves", title: "Saves per step", value: (row) => row.recoverable_us, show: (row) => us(row.recoverable_us) },
+  { id: "what", title: "What", text: true, long: true, value: (row) => row.operator, show: (row) => <span title={axesText(row.axes)}><Breaking text={shorten(nameOf(row), 48)} />{row.role && row.role !== row.operator ? <span class="faint"> {row.role}</span> : null}{row.axes && <span class="faint small block axes">{shorten(axesText(row.axes), 60)}</span>}</span> },
+  { id: "saves", title: "Saves per step", value: (row) => row.recoverable_us, time: "us" },
   { id: "share", spare: 2, title: "Of step", value: (row) => row.recoverable_pct_of_step, show: (row) => <span class="with-bar">{percent(row.recoverable_pct_of_step)}<Bar share={row.recoverable_pct_of_step} /></span> },
-  { id: "time", spare: 4, title: "Time", value: (row) => row.time_us, show: (row) => us(row.time_us) },
-  { id: "bound", spare: 6, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
-  { id: "s", spare: 3, title: "S", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
-  { id: "limit", spare: 7, title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE },
-  { id: "sure", spare: 8, title: "Sure", text: true, tight: true, value: (row) => row.confidence },
+  { id: "time", spare: 4, title: "Time", value: (row) => row.time_us, time: "us" },
+  { id: "bound", spare: 6, title: "Bound", value: (row) => row.bound_us, time: "us" },
+  { id: "s", spare: 3, title: "S", help: "Bound / time", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
+  { id: "limit", spare: 7, title: "Limit", help: "What sets the bound", text: true, tight: true, value: (row) => row.limiter, show: (row) => <Word text={row.limiter} /> },
+  { id: "sure", spare: 8, title: "Confidence", help: "That this time can be saved", text: true, tight: true, value: (row) => row.confidence },
 ];
 
 function Hotspots({ page }: { page: ProfilePage }) {
@@ -176,7 +201,7 @@ function Hotspots({ page }: { page: ProfilePage }) {
   if (!table) return null;
   return (
     <Section id="hotspots" title="What to fix first" about={<>{table.steps ? `Means over ${counted(table.steps, [table.phase, "step"].filter(Boolean).join(" "))} of ${ms(table.step_ms)}` : `No complete step found: times are for the whole profile of ${ms(table.step_ms)}`}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
-      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} choice={{ on: (row) => row.role !== null && row.role === selection.role, pick: (row) => row.role !== null && toggle({ role: row.role }) }} detail={(row) => <><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing to save was found.</p>}
+      {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} choice={{ on: (row) => row.role !== null && row.role === selection.role, pick: (row) => row.role !== null && toggle({ role: row.role }) }} detail={(row) => <><p><strong><Sentence text={row.advice} />.</strong></p><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing to save was found.</p>}
     </Section>
   );
 }
@@ -186,11 +211,11 @@ const OPERATORS: Column<OperatorRow>[] = [
   { id: "axes", spare: 5, title: "Axes", text: true, long: true, value: (row) => axesText(row.axes), show: (row) => <span class="axes">{shorten(axesText(row.axes), 90)}</span> },
   { id: "calls", spare: 6, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
-  { id: "time", spare: 3, title: "Per call", value: (row) => row.time_us, show: (row) => us(row.time_us) },
+  { id: "time", spare: 3, title: "Per call", value: (row) => row.time_us, time: "us" },
   { id: "tflops", spare: 8, title: "TFLOP/s", value: (row) => row.tflops, show: (row) => number(row.tflops) },
   { id: "tbps", spare: 9, title: "TB/s", value: (row) => row.tbps, show: (row) => number(row.tbps) },
-  { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, show: (row) => us(row.bound_us) },
-  { id: "limit", spare: 7, title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => row.limiter ?? NONE },
+  { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, time: "us" },
+  { id: "limit", spare: 7, title: "Limit", help: "What sets the bound", text: true, tight: true, value: (row) => row.limiter, show: (row) => <Word text={row.limiter} /> },
   { id: "s", title: "S", help: "Bound / time", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
 ];
 
@@ -222,6 +247,7 @@ interface Ranged { page: ProfilePage; events: EventTimeline | null; range: InRan
 function Idle({ page, events, range }: Ranged) {
   const rows = events && range.sums ? range.sums.idle.map((one) => ({ cause: events.labels[one.label]?.name ?? "unlinked", time_ms: one.total_ns / 1e6, gaps: one.calls })) : page.summary.idle;
   const total = rows.reduce((sum, one) => sum + one.time_ms, 0);
+  const format = timeFormat(rows.map((one) => 1e6 * one.time_ms));
   return (
     <Section id="idle" title="Why the GPU was idle" about={range.sums ? <>{ms(total)} of idle time in the chosen range; each gap counts for its main cause up to the launch, and as launch from then on.</> : <>{ms(total)} of idle time between the first and the last kernel. The causes add up to it exactly.</>}>
       <div class="scroll">
@@ -231,7 +257,7 @@ function Idle({ page, events, range }: Ranged) {
             {rows.map((one) => (
               <tr key={one.cause}>
                 <th scope="row" class="text"><span class="dot" aria-hidden="true" style={{ background: causeColor(one.cause) }} />{one.cause}<span class="faint block">{page.idle_causes[one.cause]}</span></th>
-                <td class="number">{ms(one.time_ms)}</td>
+                <td class="number">{timeIn(1e6 * one.time_ms, format)} {format.unit}</td>
                 <td class="number spare">{one.gaps ? counted(one.gaps, "gap") : "in gaps of other causes"}</td>
                 <td class="wide"><Bar share={total ? (100 * one.time_ms) / total : 0} color={causeColor(one.cause)} /></td>
               </tr>
@@ -247,11 +273,11 @@ const KERNELS: Column<KernelRow>[] = [
   { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <span class="opener"><Dot category={row.category} /><span><Name short={shorten(row.short_name, 56)} full={row.name} /></span></span> },
   { id: "category", spare: 5, title: "Category", text: true, tight: true, value: (row) => row.category },
   { id: "calls", spare: 2, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
-  { id: "total", title: "Total", value: (row) => row.total_ns, show: (row) => time(row.total_ns) },
+  { id: "total", title: "Total", value: (row) => row.total_ns, time: "ns", unit: "total" },
   { id: "pct", title: "Share", value: (row) => row.pct, show: (row) => percent(row.pct) },
-  { id: "mean", spare: 3, title: "Mean", value: (row) => row.mean_ns, show: (row) => time(row.mean_ns) },
-  { id: "median", spare: 7, title: "Median", value: (row) => row.median_ns, show: (row) => time(row.median_ns) },
-  { id: "max", spare: 6, title: "Max", value: (row) => row.max_ns, show: (row) => time(row.max_ns) },
+  { id: "mean", spare: 3, title: "Mean", value: (row) => row.mean_ns, time: "ns" },
+  { id: "median", spare: 7, title: "Median", value: (row) => row.median_ns, time: "ns" },
+  { id: "max", spare: 6, title: "Max", value: (row) => row.max_ns, time: "ns" },
 ];
 
 /** The kernels of a range by name: events of one name and several roles are one row. */

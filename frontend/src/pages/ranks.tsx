@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { categoryColor } from "../colors";
 import { ExpertLoad, RankTimeline } from "../charts/ranks";
-import { bytes, fileName, ms, number, percent, us } from "../format";
+import { bytes, fileName, ms, number, percent } from "../format";
 import { Begin, Breaking, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { CollectiveRow, RankRow, RankTimes, RanksPage, Summary } from "../types";
@@ -61,13 +61,13 @@ export function RanksView({ page }: { page: RanksPage }) {
 
 const TIMES: Column<RankTimes>[] = [
   { id: "rank", title: "Rank", text: true, tight: true, value: (row) => row.rank },
-  { id: "step", title: "Step", help: "From the start of a step to the start of the next", value: (row) => row.step_ms, show: (row) => ms(row.step_ms) },
-  { id: "compute", title: "Computing", value: (row) => row.compute_ms, show: (row) => ms(row.compute_ms) },
-  { id: "comm", spare: 3, title: "Communication", help: "Waiting included", value: (row) => row.comm_ms, show: (row) => ms(row.comm_ms) },
-  { id: "waits", title: "Waiting", help: "In collectives, for the rank that came last", value: (row) => row.wait_ms, show: (row) => ms(row.wait_ms) },
-  { id: "overlap", spare: 5, title: "Overlap", help: "Computing and communication at the same time", value: (row) => row.overlap_ms, show: (row) => ms(row.overlap_ms) },
-  { id: "host", spare: 4, title: "Waits for host", help: "The GPU runs nothing and nothing is launched", value: (row) => row.host_ms, show: (row) => ms(row.host_ms) },
-  { id: "cost", title: "Costs others", help: "What its late arrivals cost the others", value: (row) => row.cost_ms, show: (row) => ms(row.cost_ms) },
+  { id: "step", title: "Step", help: "From the start of a step to the start of the next", value: (row) => row.step_ms, time: "ms" },
+  { id: "compute", title: "Computing", value: (row) => row.compute_ms, time: "ms" },
+  { id: "comm", spare: 3, title: "Communication", help: "Waiting included", value: (row) => row.comm_ms, time: "ms" },
+  { id: "waits", title: "Waiting", help: "In collectives, for the rank that came last", value: (row) => row.wait_ms, time: "ms" },
+  { id: "overlap", spare: 5, title: "Overlap", help: "Computing and communication at the same time", value: (row) => row.overlap_ms, time: "ms" },
+  { id: "host", spare: 4, title: "Waits for host", help: "The GPU runs nothing and nothing is launched", value: (row) => row.host_ms, time: "ms" },
+  { id: "cost", title: "Costs others", help: "What its late arrivals cost the others", value: (row) => row.cost_ms, time: "ms" },
   { id: "tokens", spare: 6, title: "Tokens", value: (row) => row.received_tokens ?? row.tokens, show: (row) => number(row.received_tokens ?? row.tokens) },
 ];
 
@@ -76,8 +76,8 @@ const COLLECTIVES: Column<CollectiveRow>[] = [
   { id: "bytes", title: "Message", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
   { id: "ranks", spare: 5, title: "Ranks", value: (row) => row.ranks },
   { id: "calls", spare: 4, title: "Calls", value: (row) => row.calls },
-  { id: "wait", title: "Waiting", help: "Mean over calls and ranks", value: (row) => row.wait_us, show: (row) => us(row.wait_us) },
-  { id: "transfer", title: "Transfer", help: "Mean over calls and ranks", value: (row) => row.transfer_us, show: (row) => us(row.transfer_us) },
+  { id: "wait", title: "Waiting", help: "Mean over calls and ranks", value: (row) => row.wait_us, time: "us" },
+  { id: "transfer", title: "Transfer", help: "Mean over calls and ranks", value: (row) => row.transfer_us, time: "us" },
   { id: "bus", spare: 2, title: "Bus GB/s", help: "By the transfer alone, as NCCL's tests count it", value: (row) => row.busbw_gbs, show: (row) => number(row.busbw_gbs) },
   { id: "bound", spare: 3, title: "Link GB/s", help: "What the links can do in one direction", value: (row) => row.bound_gbs, show: (row) => number(row.bound_gbs) },
   { id: "class", spare: 1, title: "Mostly", text: true, tight: true, value: (row) => row.class },
@@ -88,12 +88,12 @@ const COLUMNS: Column<Row>[] = [
   { id: "file", spare: 9, title: "File", text: true, value: (row) => row.path, show: (row) => <span title={row.path}><Breaking text={fileName(row.path)} /></span> },
   { id: "gpu", spare: 8, title: "GPU", text: true, value: (row) => row.device },
   { id: "kernels", spare: 7, title: "Kernels", value: (row) => row.kernels },
-  { id: "span", spare: 4, title: "Span", value: (row) => row.gpu_span_ms, show: (row) => ms(row.gpu_span_ms) },
+  { id: "span", spare: 4, title: "Span", value: (row) => row.gpu_span_ms, time: "ms" },
   { id: "busy", spare: 3, title: "GPU busy", value: (row) => row.gpu_busy_pct, show: (row) => percent(row.gpu_busy_pct) },
-  { id: "compute", title: "Computing", value: (row) => row.compute_ms, show: (row) => ms(row.compute_ms) },
-  { id: "comm", spare: 6, title: "Communication", value: (row) => row.comm_ms, show: (row) => (row.comm_ms ? ms(row.comm_ms) : "none") },
-  { id: "exposed", spare: 5, title: "Exposed", help: "Communication during which nothing else ran", value: (row) => row.exposed_comm_ms, show: (row) => ms(row.exposed_comm_ms) },
-  { id: "wait", title: "Waiting", help: "In collectives, beyond the shortest of all ranks", value: (row) => row.wait_ms, show: (row) => ms(row.wait_ms) },
+  { id: "compute", title: "Computing", value: (row) => row.compute_ms, time: "ms" },
+  { id: "comm", spare: 6, title: "Communication", value: (row) => row.comm_ms, time: "ms", show: (row, text) => (row.comm_ms ? text : "none") },
+  { id: "exposed", spare: 5, title: "Exposed", help: "Communication during which nothing else ran", value: (row) => row.exposed_comm_ms, time: "ms" },
+  { id: "wait", title: "Waiting", help: "In collectives, beyond the shortest of all ranks", value: (row) => row.wait_ms, time: "ms" },
 ];
 
 /** The middle step of each phase that any rank has. */
@@ -101,7 +101,7 @@ function stepColumns(summaries: Summary[]): Column<Row>[] {
   const phases = [...new Set(summaries.flatMap((one) => (one.steps.found_by === "whole_profile" ? [] : one.steps.phases.map((phase) => phase.phase))))];
   return phases.map((phase): Column<Row> => {
     const middle = (row: Row) => row.summary?.steps.phases.find((one) => one.phase === phase)?.p50_ms;
-    return { id: `step-${phase}`, spare: 2, title: `${phase ?? "step"} p50`, help: `Middle time of ${phase ?? "all"} steps`, value: middle, show: (row) => ms(middle(row)) };
+    return { id: `step-${phase}`, spare: 2, title: `${phase ?? "step"} p50`, help: `Middle time of ${phase ?? "all"} steps`, value: middle, time: "ms" };
   });
 }
 

@@ -111,7 +111,8 @@ def test_slow_launches_are_named_where_many_short_gaps_show_them(
     count: int, every: int, slow: bool
 ) -> None:
     (host,) = (h for h in of_kind("idle", launched(count, every)) if h.operator == "host")
-    assert ("The host launches too slowly" in host.why) == slow
+    assert ("the host launches too slowly" in host.why) == slow
+    assert ("Capture the step in a graph" in host.advice) == slow
 
 
 def test_an_eager_profile_is_advised_only_for_graph_replays() -> None:
@@ -258,7 +259,7 @@ def test_the_contract_for_machines() -> None:
     assert list(table["hotspots"][0]) == [
         *("rank", "kind", "operator", "role", "axes", "calls_per_step", "time_us", "bound_us"),
         *("limiter", "expected_us", "efficiency_pct", "recoverable_us", "recoverable_pct_of_step"),
-        *("confidence", "why"),
+        *("confidence", "why", "advice"),
     ]
 
 

@@ -195,7 +195,7 @@ def table_of(phase: str, step_ms: float, saved_us: float) -> HotspotTable:
         rank=1, kind="operator", operator=f"gemm of {phase}", role=None, axes=None,
         calls_per_step=1, time_us=saved_us, bound_us=None, limiter=None, expected_us=None,
         efficiency_pct=None, recoverable_us=saved_us, recoverable_pct_of_step=0.0,
-        confidence="high", why="",
+        confidence="high", why="", advice="",
     )  # fmt: skip
     return HotspotTable("p", None, phase, 5, step_ms, 80.0, HotspotCoverage(None), [row])
 

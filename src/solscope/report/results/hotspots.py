@@ -16,7 +16,7 @@ ROOMY, NARROW_BAR = 120, 5
 
 @form_of_each("hotspots", HotspotTable)
 def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Printable]:
-    """The first rows of the work list, each with its arithmetic."""
+    """The first rows of the work list, each with its arithmetic and what to do about it."""
     shown = result.hotspots[:top]
     shares = [row.recoverable_pct_of_step for row in shown]
     rows = [_row(row) for row in shown]
@@ -33,7 +33,7 @@ def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Pr
             Text(
                 clean(
                     f"{row.rank}. {_name(row)}: {row.why}; saves {_saving(row)} "
-                    f"(confidence: {row.confidence})"
+                    f"(confidence: {row.confidence}). {row.advice}"
                 )
             )
             for row in shown

@@ -51,6 +51,8 @@ class Hotspot(msgspec.Struct, frozen=True):
     confidence: Confidence
     why: str
     """The arithmetic."""
+    advice: str
+    """What to do about it, in one sentence."""
 
 
 def lost_time(
@@ -63,6 +65,7 @@ def lost_time(
     saved_us: float,
     confidence: Confidence,
     why: str,
+    advice: str,
     bound_us: float | None = None,
     limiter: str | None = None,
 ) -> Hotspot:
@@ -83,6 +86,7 @@ def lost_time(
         recoverable_pct_of_step=window.pct(saved_us),
         confidence=confidence,
         why=why,
+        advice=advice,
     )
 
 

@@ -14,15 +14,10 @@ from solscope.hardware import Hardware
 from solscope.intervals import overlap, union
 from solscope.views.costs import CallTable
 from solscope.views.device_time import bounds
+from solscope.views.hotspots import advice
 from solscope.views.hotspots.base import Hotspot, lost_time, mean_count, take
 from solscope.views.hotspots.window import Window
 from solscope.views.typical_step import COPIES, copy_direction
-
-ADVICE = {
-    "HtoD": "keep the data on the GPU, or copy on another stream while kernels run",
-    "DtoH": "copy less often, or on another stream while kernels run",
-}
-"""What can hide or avoid copies of a direction."""
 
 
 @dataclass
@@ -76,7 +71,6 @@ def _row(direction: str, sums: _Spent, devices: int, window: Window) -> Hotspot:
     per_step = sums.count / devices / max(1, window.count)
     time_us, saved = (window.per_step(ns / devices) for ns in (sums.time_ns, sums.exposed_ns))
     where = COPIES.get(direction, "copies").removeprefix("copies")
-    advice = ADVICE.get(direction, "overlap with compute could hide it")
     return lost_time(
         "copy",
         f"memcpy {direction}" if direction in COPIES else "memcpy",
@@ -87,6 +81,7 @@ def _row(direction: str, sums: _Spent, devices: int, window: Window) -> Hotspot:
         confidence="low",
         why=(
             f"{mean_count(per_step, 'copy', 'copies')}{where} {take(per_step)} {time_us:,.2f} µs, "
-            f"{saved:,.2f} µs of it while nothing else runs; {advice}"
+            f"{saved:,.2f} µs of it while nothing else runs"
         ),
+        advice=advice.COPIES.get(direction, advice.OTHER_COPIES),
     )

@@ -9,6 +9,7 @@ import polars as pl
 
 from solscope.names import short_name
 from solscope.views.costs import CallKind, CallTable
+from solscope.views.hotspots.advice import FUSION
 from solscope.views.hotspots.base import Hotspot, lost_time, mean_count, take
 from solscope.views.hotspots.window import Window
 
@@ -76,5 +77,6 @@ def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> H
             f"{total_us / runs:.2f} µs each; one kernel as slow as the slowest of them would take "
             f"{fused_us / runs:.2f} µs"
         ),
+        advice=FUSION,
         limiter="launch",
     )

@@ -17,6 +17,7 @@ from solscope.intervals import overlap, union
 from solscope.roofline import bound
 from solscope.views.costs import CallTable
 from solscope.views.device_time import bounds
+from solscope.views.hotspots import advice
 from solscope.views.hotspots.base import Hotspot, lost_time, mean_count, take
 from solscope.views.hotspots.window import Window
 from solscope.views.idle import CAUSES, idle_gaps
@@ -146,7 +147,8 @@ def _comm_row(
         time_us=time_us,
         saved_us=saved,
         confidence="low",
-        why=f"{why}; overlap with compute could hide it",
+        why=why,
+        advice=advice.COMM,
         bound_us=bound_us,
         limiter=None if least is None else least.limiter,
     )
@@ -173,26 +175,20 @@ def _gaps(
     ]
 
 
-def _idle_why(cause: str, count: float, short_pct: float, window: Window) -> str:
-    per_step = count / max(1, window.count)
-    why = f"{mean_count(per_step, 'gap') if count else 'parts of other gaps'}; {CAUSES[cause]}"
-    if cause == "host" and per_step >= MANY_GAPS and short_pct >= SLOW_LAUNCHES_PCT:
-        return (
-            f"{why}. The host launches too slowly: use CUDA graphs or torch.compile, or launch "
-            "fewer kernels"
-        )
-    return why
-
-
 def _idle_row(cause: str, time_ns: float, count: float, short_ns: float, window: Window) -> Hotspot:
     time_us = window.per_step(time_ns)
+    per_step = count / max(1, window.count)
+    why = f"{mean_count(per_step, 'gap') if count else 'parts of other gaps'}; {CAUSES[cause]}"
+    short_pct = window.pct(window.per_step(short_ns))
+    slow = cause == "host" and per_step >= MANY_GAPS and short_pct >= SLOW_LAUNCHES_PCT
     return lost_time(
         "idle",
         cause,
         window,
-        calls_per_step=count / max(1, window.count),
+        calls_per_step=per_step,
         time_us=time_us,
         saved_us=time_us,
         confidence="low" if cause == "unlinked" else "medium",
-        why=_idle_why(cause, count, window.pct(window.per_step(short_ns)), window),
+        why=f"{why}; the host launches too slowly" if slow else why,
+        advice=advice.SLOW_LAUNCHES if slow else advice.IDLE[cause],
     )

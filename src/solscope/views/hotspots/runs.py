@@ -21,6 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from solscope.ranks.analysis import Analysis
+from solscope.views.hotspots.advice import ANY_LATE_RANK, TRANSFER, late_rank
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable, mean_count, take
 from solscope.views.run_roles import phases, step_phases
 
@@ -171,7 +172,8 @@ def _transfer(kind: str, rows: list[_Sums], per: float) -> Hotspot:
         saved_us=saved,
         confidence="low",
         why=f"{mean_count(calls, 'call')} {take(calls)} {time:,.2f} µs per rank: {wait:,.2f} µs "
-        f"waiting for other ranks, {hidden:,.2f} µs while it computes; overlap could hide the rest",
+        f"waiting for other ranks, {hidden:,.2f} µs while it computes",
+        advice=TRANSFER,
     )
 
 
@@ -200,6 +202,7 @@ def _imbalance(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
                 confidence="high" if named else "low",
                 why=f"it comes last to {mean_count(per_step, 'collective')}, and the others could "
                 "go on earlier" + (f": {reason}" if reason else ""),
+                advice=ANY_LATE_RANK if known is None else late_rank(known.why),
             )
         )
     return rows
@@ -214,6 +217,7 @@ def _row(
     saved_us: float,
     confidence: str,
     why: str,
+    advice: str,
 ) -> Hotspot:
     return Hotspot(
         rank=0,
@@ -231,4 +235,5 @@ def _row(
         recoverable_pct_of_step=0.0,
         confidence=confidence,  # type: ignore[arg-type]
         why=why,
+        advice=advice,
     )

@@ -13,6 +13,7 @@ from solscope.operators.base import Cost
 from solscope.roofline import Bound, bound
 from solscope.roofline.bound import CACHES
 from solscope.views.costs import CallKind, CallTable
+from solscope.views.hotspots.advice import about_operator
 from solscope.views.hotspots.base import Hotspot, mean_count
 from solscope.views.hotspots.window import Window
 from solscope.views.operators import MEMORIES, call_name, origin
@@ -180,6 +181,7 @@ def _operator(
             f"{goal / per_step:.2f} µs at {target_pct:.4g} %"
             + (f"; axes {kind.source}" if kind.source else "")
         ),
+        advice=about_operator(least.limiter),
     )
 
 

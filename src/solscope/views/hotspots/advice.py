@@ -1,0 +1,62 @@
+"""What to do about a row of the work list, in one sentence.
+
+The advice follows from what was measured: what kind of loss it is, and which part of the hardware
+sets the bound. It names the usual remedy, never a gain that was not measured.
+"""
+
+from __future__ import annotations
+
+from solscope.views.operators import MEMORIES
+
+IDLE = {
+    "host": "See what the host does in these gaps (`solscope host`), and take it out of the step",
+    "sync": (
+        "Remove synchronizing calls from the step (`.item()`, `.cpu()`, synchronize), or make them "
+        "after the next launch"
+    ),
+    "alloc": "Allocate before the steps, or reuse buffers (`solscope memory`)",
+    "launch": "Launch the step as a graph, so that its kernels need no launches of their own",
+    "unlinked": "Record host activities as well, so that the cause is known",
+}
+"""By the cause of idle time."""
+SLOW_LAUNCHES = "Capture the step in a graph, use torch.compile, or launch fewer kernels"
+"""Where the host launches too slowly."""
+COPIES = {
+    "HtoD": "Keep the data on the GPU, or copy on another stream while kernels run",
+    "DtoH": "Copy less often, or on another stream while kernels run",
+}
+"""By the direction of a copy."""
+OTHER_COPIES = "Copy on another stream while kernels run, or avoid the copy"
+COMM = (
+    "Look at all ranks first (`solscope ranks`): part of it may be waiting for another rank; then "
+    "overlap it with computing"
+)
+TRANSFER = "Overlap it with computing, or send less"
+FUSION = "Fuse these kernels into one: torch.compile, or a kernel of your own"
+LATE_RANK = {
+    "gpu": "Check that rank's GPU: clocks, temperature, other processes on it",
+    "host": "Check that rank's host: cores, other processes, what it does before it launches",
+    "load": "Give that rank less to do: balance tokens or experts",
+    "link": "Check that rank's link: topology, errors, other traffic",
+}
+"""By the reason that a rank is late."""
+ANY_LATE_RANK = "Compare that rank's time line with the others"
+
+
+def late_rank(why: str) -> str:
+    """What to do about a rank that the others wait for; `why` is the reason that was found."""
+    return LATE_RANK.get(why, ANY_LATE_RANK)
+
+
+def about_operator(limiter: str | None) -> str:
+    """What to do about calls above their bound, by what sets the bound."""
+    if limiter == "launch":
+        return "Too small for a kernel of its own: fuse it with a neighbor, or launch it in a graph"
+    if limiter in (*MEMORIES, "l1"):
+        return (
+            "Bound by memory: fuse it with the operator before or after it, or use a kernel that "
+            "moves each byte once"
+        )
+    if limiter is not None and limiter.startswith("tensor."):
+        return "Try other kernels, tiles or libraries for this shape: the matrix units are not busy"
+    return "Try another kernel for this shape"
