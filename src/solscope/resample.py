@@ -28,9 +28,8 @@ RESAMPLES = 10_000
 """Draws of blocks of steps."""
 SPLITS = 400
 """Random splits of one run that measure its noise."""
-POOLS = 1000
-"""More profiles than this are merged into this many pools, and pools are drawn."""
 POOL_DRAWS = 1000
+"""Draws of profiles, or of pools of them."""
 NESTED_DRAWS = 2000
 """Draws of processes and of samples within them."""
 _CELLS = 4_000_000
@@ -209,16 +208,6 @@ def split_noise(values: Floats, quantile: float) -> float | None:
 
 
 # --- Profiles
-
-
-def pools_of(profiles: int) -> npt.NDArray[np.int64]:
-    """The pool of each profile; many are put together at random, always the same way.
-
-    That keeps time and memory flat, and the spread is the same.
-    """
-    if profiles <= POOLS:
-        return np.arange(profiles)
-    return generator().permutation(np.arange(profiles) % POOLS)
 
 
 def mean_intervals(parts: Floats, weights: Floats) -> Floats | None:

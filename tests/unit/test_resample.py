@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from solscope.resample import (
-    POOLS,
     TwoSamples,
     block_length,
     bounds,
     generator,
     mean_intervals,
     nested_medians,
-    pools_of,
     resampled_means,
     split_noise,
     weighted_ratio,
@@ -104,13 +102,6 @@ def test_weights_count_in_intervals() -> None:
     assert bounds is not None
     assert bounds[1, 0] > 0.85
     assert mean_intervals(parts[:1], np.ones(1)) is None
-
-
-def test_many_profiles_are_drawn_in_blocks() -> None:
-    block = pools_of(5 * POOLS)
-    assert np.bincount(block).tolist() == [5] * POOLS
-    assert (block == pools_of(5 * POOLS)).all()
-    assert pools_of(3).tolist() == [0, 1, 2]
 
 
 # --- Samples within processes

@@ -20,7 +20,7 @@ from solscope.corpus.maintenance import (
     repair,
     verify,
 )
-from solscope.corpus.queries import importance, listing, published, shapes, trend
+from solscope.corpus.queries import importance, listing, published, shape_origins, shapes, trend
 from solscope.corpus.store import create_corpus
 from solscope.corpus.watch import limits, rules, watching
 from solscope.suite.atrex import load_suite
@@ -52,7 +52,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     shapes.HotShapes,
     shapes.OperatorShapes,
     shapes.HotShape,
-    shapes.ShapeOrigin,
+    shape_origins.ShapeOrigin,
     trend.Trend,
     trend.TrendPoint,
     trend.TrendChange,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,27 +17,71 @@ from solscope.views.hotspots import TARGET_PCT
 KeyKind = Literal["operator", "shape", "category", "role", "kernel"]
 KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 SUMS = ("time_ns", "calls", "bound_ns", "bounded_ns", "bounded_calls", "recoverable_ns")
+FRAMES = ("entries", "names", "phases", "cells", "durations", "limits")
+OVERALL_FRAMES = ("overall", "pools", "seen", "kernels")
+"""Frames over all profiles together; empty while one of the profiles is not in the store."""
+
+Frames = dict[str, pl.DataFrame]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Sums of some profiles; names and profiles are numbered from 0 within the part."""
+    """Sums of some profiles; names and profiles are numbered from 0 within the part.
 
-    entries: pl.DataFrame
-    """`entry`: the profiles."""
-    names: pl.DataFrame
-    """`name:0` and, for shapes, `name:1`: operator and axes."""
-    phases: pl.DataFrame
-    """`phase`."""
-    cells: pl.DataFrame
-    """`entry`, `name`, `phase` as numbers, sorted, and `SUMS`."""
-    durations: pl.DataFrame
-    """`name`, `phase`, `value`, `calls`: how many calls took so many ns."""
-    limits: pl.DataFrame
-    """The same for the bound of a call."""
+    Frames are read when they are used, large ones each time: a question needs few of them.
+    """
 
+    load: Callable[[str], pl.DataFrame]
 
-FRAMES = ("entries", "names", "phases", "cells", "durations", "limits")
+    @cached_property
+    def entries(self) -> pl.DataFrame:
+        """The profiles: `entry`, and `time_ns` of all their rows here."""
+        return self.load("entries")
+
+    @cached_property
+    def names(self) -> pl.DataFrame:
+        """`name:0` and, for shapes, `name:1`: operator and axes."""
+        return self.load("names")
+
+    @cached_property
+    def phases(self) -> pl.DataFrame:
+        """`phase`."""
+        return self.load("phases")
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """`entry`, `name`, `phase` as numbers, sorted, and `SUMS`."""
+        return self.load("cells")
+
+    @property
+    def durations(self) -> pl.DataFrame:
+        """`name`, `phase`, `value`, `calls`: how many calls took so many ns."""
+        return self.load("durations")
+
+    @property
+    def limits(self) -> pl.DataFrame:
+        """The same for the bound of a call."""
+        return self.load("limits")
+
+    @cached_property
+    def overall(self) -> pl.DataFrame:
+        """One row per `name` with sums over all profiles; empty where they are not known."""
+        return self.load("overall")
+
+    @property
+    def pools(self) -> pl.DataFrame:
+        """`name`, `pool`, `share`: shares of GPU time, summed over the profiles of a pool."""
+        return self.load("pools")
+
+    @property
+    def seen(self) -> pl.DataFrame:
+        """Of shapes: `name`, `phase`, and the facts of profiles that have it."""
+        return self.load("seen")
+
+    @property
+    def kernels(self) -> pl.DataFrame:
+        """Of shapes: `name`, `role`, `kernel`, `calls`, and the longest `time_ns`."""
+        return self.load("kernels")
 
 
 def key_columns(kind: KeyKind) -> list[str]:
@@ -54,8 +100,8 @@ def first_of(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[n
     return np.flatnonzero(new)
 
 
-def build(rows: pl.LazyFrame, kind: KeyKind) -> Part:
-    """The part of some rows of `times`."""
+def sums_by_profile(rows: pl.LazyFrame, kind: KeyKind) -> Frames:
+    """`FRAMES` of some rows of `times`."""
     texts = names_of(kind)
     values = ("time_ns", "calls", "call_ns", "bound_ns", "expected_ns")
     named = rows.select(
@@ -67,12 +113,12 @@ def build(rows: pl.LazyFrame, kind: KeyKind) -> Part:
     )
     names = _distinct(named, texts)
     phases = _distinct(named, ["phase"])
-    entries = _distinct(named, ["entry"])
+    entries = entries_of(named)
     # Texts are long: from here on each is a number.
     coded = (
         named.join(_numbered(names, "name"), on=texts, nulls_equal=True)
         .join(_numbered(phases, "phase_number"), on="phase", nulls_equal=True)
-        .join(_numbered(entries, "entry_number"), on="entry")
+        .join(_numbered(entries.select("entry"), "entry_number"), on="entry")
         .drop(*texts, "phase", "entry")
         .rename({"phase_number": "phase", "entry_number": "entry"})
         .with_columns(pl.col("phase").cast(pl.UInt8))
@@ -80,14 +126,14 @@ def build(rows: pl.LazyFrame, kind: KeyKind) -> Part:
         .lazy()
     )
     order = ["name", "phase", "value"]
-    return Part(
-        entries=entries,
-        names=names,
-        phases=phases,
-        cells=_cells(coded).collect(),
-        durations=counts(coded, ["name", "phase"]).sort(order).collect(),
-        limits=bounds_of_calls(coded, ["name", "phase"]).sort(order).collect(),
-    )
+    return {
+        "entries": entries,
+        "names": names,
+        "phases": phases,
+        "cells": _cells(coded).collect(),
+        "durations": counts(coded, ["name", "phase"]).sort(order).collect(),
+        "limits": bounds_of_calls(coded, ["name", "phase"]).sort(order).collect(),
+    }
 
 
 def _cells(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -110,6 +156,12 @@ def _cells(rows: pl.LazyFrame) -> pl.LazyFrame:
 def _distinct(rows: pl.LazyFrame, columns: list[str]) -> pl.DataFrame:
     found = rows.select(columns).unique().collect(engine="streaming")
     return found.sort(columns, nulls_last=True)
+
+
+def entries_of(rows: pl.LazyFrame) -> pl.DataFrame:
+    """`Part.entries` of some rows of `times`."""
+    found = rows.group_by("entry").agg(pl.col("time_ns").sum())
+    return found.collect(engine="streaming").sort("entry")
 
 
 def _numbered(texts: pl.DataFrame, number: str) -> pl.LazyFrame:

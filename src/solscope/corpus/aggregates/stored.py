@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache, partial
 from pathlib import Path
 
 import polars as pl
 
 from solscope.batches import batches
 from solscope.corpus import delta
-from solscope.corpus.aggregates.part import FRAMES, KINDS, KeyKind, Part, build
+from solscope.corpus.aggregates.overall import PROFILE_FACTS, build
+from solscope.corpus.aggregates.part import (
+    FRAMES,
+    KINDS,
+    OVERALL_FRAMES,
+    Frames,
+    KeyKind,
+    Part,
+    entries_of,
+)
 from solscope.corpus.location import is_url
 from solscope.corpus.schema import schema
 from solscope.corpus.store import Corpus
 
 FOLDER = "aggregates"
-FORMAT = "1"
+FORMAT = "2"
 """Changes with what parts hold: those of another format are not read."""
 INDEX = "index.parquet"
 SMALLEST = 256 << 10
@@ -27,25 +38,37 @@ AT_ONCE = 16 << 20
 _UNREADABLE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
-def parts(corpus: Corpus, kind: KeyKind) -> Iterator[Part]:
-    """What all files of `times` say about one kind of key, part by part."""
+def parts(corpus: Corpus, kind: KeyKind, profiles: pl.DataFrame) -> list[Part]:
+    """What all files of `times` say about one kind of key; `profiles` are those of the store."""
+
+    @lru_cache(maxsize=1)  # Parts are used one after the other, and may be many.
+    def made(files: tuple[str, ...]) -> Frames:
+        return build(rows(files), kind, profiles)
+
+    def rows(files: tuple[str, ...]) -> pl.LazyFrame:
+        return _scan(files) if files else corpus.raw("times")
+
+    def load(files: tuple[str, ...], name: str) -> pl.DataFrame:
+        return entries_of(rows(files)) if name == "entries" else made(files)[name]
+
+    def read(file: str, name: str) -> pl.DataFrame:
+        with suppress(*_UNREADABLE):
+            return pl.read_parquet(f"{_root(corpus.url)}/{_stem(file)}/{kind}-{name}.parquet")
+        return load((file,), name)  # Which costs time, and nothing else.
+
     if corpus.in_memory("times"):
-        yield build(corpus.raw("times"), kind)
-        return
-    table = corpus.open("times")
-    listed = delta.files(table)
+        return [Part(partial(load, ()))]
+    listed = delta.files(corpus.open("times"))
     if not listed or not is_url(listed[0][0]):
         delta.check_sizes(listed)
-    stored = _index(corpus.url)
-    rest: list[tuple[str, int]] = []
-    for file, size in listed:
-        part = _read(corpus.url, _stem(file), kind) if _stem(file) in stored else None
-        if part is None:
-            rest.append((file, size))
-        else:
-            yield part
-    for batch in batches(rest, lambda listed_file: listed_file[1], AT_ONCE):
-        yield build(_scan([file for file, _ in batch]), kind)
+    index = _index(corpus.url)
+    stored = [file for file, _ in listed if _stem(file) in index]
+    rest = [(file, size) for file, size in listed if _stem(file) not in index]
+    groups = batches(rest, lambda listed_file: listed_file[1], AT_ONCE)
+    return [
+        *(Part(partial(read, file)) for file in stored),
+        *(Part(partial(load, tuple(file for file, _ in group))) for group in groups),
+    ]
 
 
 def store_parts(corpus: Corpus) -> int:
@@ -53,20 +76,21 @@ def store_parts(corpus: Corpus) -> int:
     listed = delta.files(corpus.open("times"))
     large = {_stem(file): file for file, size in listed if size >= SMALLEST}
     stored = {stem for stem in _index(corpus.url) if stem in large}
-    made = 0
-    for stem, file in large.items():
-        if stem not in stored:
-            for kind in KINDS:
-                _write(corpus.url, stem, kind, build(_scan([file]), kind))
-            made += 1
-    if made or stored != _index(corpus.url):
+    missing = [file for stem, file in large.items() if stem not in stored]
+    profiles = corpus.profiles().select(PROFILE_FACTS) if missing else pl.DataFrame()
+    for file in missing:
+        for kind in KINDS:
+            _write(corpus.url, _stem(file), kind, build(_scan([file]), kind, profiles))
+    if missing or stored != _index(corpus.url):
         _write_index(corpus.url, sorted(large))
         _clean(corpus.url, set(large))
-    return made
+    return len(missing)
 
 
-def _scan(files: list[str]) -> pl.LazyFrame:
-    return pl.scan_parquet(files, glob=False, schema=schema("times"), missing_columns="insert")
+def _scan(files: Sequence[str]) -> pl.LazyFrame:
+    return pl.scan_parquet(
+        list(files), glob=False, schema=schema("times"), missing_columns="insert"
+    )
 
 
 def _stem(file: str) -> str:
@@ -84,21 +108,12 @@ def _index(url: str) -> frozenset[str]:
     return frozenset()
 
 
-def _read(url: str, stem: str, kind: KeyKind) -> Part | None:
-    """A part; null where it cannot be read, which costs time and nothing else."""
-    with suppress(*_UNREADABLE):
-        place = f"{_root(url)}/{stem}"
-        return Part(**{name: pl.read_parquet(f"{place}/{kind}-{name}.parquet") for name in FRAMES})
-    return None
-
-
-def _write(url: str, stem: str, kind: KeyKind, part: Part) -> None:
+def _write(url: str, stem: str, kind: KeyKind, frames: Frames) -> None:
     place = f"{_root(url)}/{stem}"
     if not is_url(url):
         Path(place).mkdir(parents=True, exist_ok=True)
-    for name in FRAMES:
-        frame: pl.DataFrame = getattr(part, name)
-        frame.write_parquet(f"{place}/{kind}-{name}.parquet", compression="zstd")
+    for name in (*FRAMES, *OVERALL_FRAMES):
+        frames[name].write_parquet(f"{place}/{kind}-{name}.parquet", compression="zstd")
 
 
 def _write_index(url: str, files: list[str]) -> None:
@@ -117,8 +132,8 @@ def _clean(url: str, used: set[str]) -> None:
     """Remove parts of files that are out of use; a question that needs one reads the rows."""
     if is_url(url):
         return
-    for folder in Path(_root(url)).iterdir():
-        if folder.is_dir() and folder.name not in used:
-            for file in folder.iterdir():
-                file.unlink(missing_ok=True)
-            folder.rmdir()
+    here = Path(_root(url))
+    earlier = [here.parent / str(number) for number in range(1, int(FORMAT))]
+    unused = [folder for folder in here.iterdir() if folder.is_dir() and folder.name not in used]
+    for folder in (*earlier, *unused):
+        shutil.rmtree(folder, ignore_errors=True)

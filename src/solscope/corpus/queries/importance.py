@@ -16,8 +16,17 @@ import msgspec
 import polars as pl
 
 from solscope.corpus.queries.call_times import call_times
-from solscope.corpus.queries.select import Selection, select, weights
-from solscope.corpus.queries.shares import Cells, Floats, Ints, Means, group_means, read_cells
+from solscope.corpus.queries.overall_sums import OverallSums
+from solscope.corpus.queries.select import UNIFORM, Selection, select, weights
+from solscope.corpus.queries.selected_parts import SelectedParts, selected_parts
+from solscope.corpus.queries.share_means import (
+    MOST_INTERVALS,
+    Floats,
+    Ints,
+    Means,
+    group_means,
+)
+from solscope.corpus.queries.shares import Cells, read_cells
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
 
@@ -99,19 +108,32 @@ def importance(
     corpus: Corpus,
     by: ImportanceBy = "operator",
     group_by: Sequence[str] = (),
-    weight: str = "uniform",
+    weight: str = UNIFORM,
     where: Mapping[str, str] | None = None,
 ) -> Importance:
     """Shares of GPU time over all profiles, or those that `where` chooses."""
     if by not in get_args(ImportanceBy):
         raise UsageError(f"importance is by {', '.join(get_args(ImportanceBy))}, not by {by!r}")
     selection = select(corpus, where)
-    weight_of = weights(selection.profiles, weight)
-    whole = _tables(selection, weight_of, by, [])
+    parts = selected_parts(selection, by)
+    return importance_of(selection, parts, by, group_by, weight)
+
+
+def importance_of(
+    selection: Selection,
+    parts: SelectedParts,
+    by: ImportanceBy,
+    group_by: Sequence[str] = (),
+    weight: str = UNIFORM,
+    most_intervals: int = MOST_INTERVALS,
+) -> Importance:
+    """The same for profiles that were selected already."""
+    profiles = _Weighted(weights(selection.profiles, weight), weight == UNIFORM, most_intervals)
+    whole = _tables(selection, parts, profiles, by, [])
     if not whole.tables:
-        raise InputError(f"{corpus.url}: these profiles have no GPU time")
+        raise InputError(f"{selection.corpus.url}: these profiles have no GPU time")
     (table,) = whole.tables
-    grouped = _tables(selection, weight_of, by, list(group_by)).tables if group_by else []
+    grouped = _tables(selection, parts, profiles, by, list(group_by)).tables if group_by else []
     return Importance(
         definition=definition(weight),
         by=by,
@@ -183,13 +205,26 @@ class _Tables(NamedTuple):
     """Profiles that quantiles are of, when not of all."""
 
 
+class _Weighted(NamedTuple):
+    weight_of: Floats
+    uniform: bool
+    most_intervals: int
+
+
 def _tables(
-    selection: Selection, weight_of: Floats, by: ImportanceBy, group_by: list[str]
+    selection: Selection,
+    parts: SelectedParts,
+    weighted: _Weighted,
+    by: ImportanceBy,
+    group_by: list[str],
 ) -> _Tables:
     """One table per group; profiles without GPU time in it do not count."""
-    cells = read_cells(selection, by, group_by)
+    overall = None
+    if weighted.uniform and not group_by:
+        overall = OverallSums(with_pools=weighted.most_intervals > 0)
+    cells = read_cells(selection, by, group_by, parts, overall)
     times = call_times(selection, cells, by)
-    totals = cells.totals()
+    totals = cells.totals
     facts = (
         cells.sums.join(times.quantiles, on=["group", "code"], how="left")
         .with_columns(pl.Series("name", _names(cells, cells.sums["code"])))
@@ -201,7 +236,8 @@ def _tables(
         if not inside.any():
             continue
         own = facts.filter(pl.col("group") == number)
-        means = group_means(cells, number, totals, weight_of, own["code"].to_numpy())
+        ranked = own["code"].to_numpy()[: weighted.most_intervals]
+        means = group_means(cells, number, weighted.weight_of, ranked)
         rows = [_row(fact, means, cells, by) for fact in own.iter_rows(named=True)]
         rows.sort(key=lambda row: (row.key == UNMAPPED, -row.importance_pct, row.key))
         tables.append(

@@ -17,7 +17,7 @@ def profile_sums(selection: Selection, kind: KeyKind, key: str | None) -> pl.Dat
     """`time_ns` and `calls` by `at`, of one key or, without one, of all."""
     own = selection.profiles.select("entry", "at")
     found = [pl.DataFrame(schema={"at": own["at"].dtype, **dict.fromkeys(_SUMS, pl.Int64())})]
-    for part in parts(selection.corpus, kind):
+    for part in parts(selection.corpus, kind, selection.profiles):
         cells = part.cells.filter(pl.col("phase").is_in(list(_phases(selection, part))))
         if key is not None:
             numbers = part.names.with_row_index("number").filter(pl.col("name:0") == key)["number"]
@@ -35,7 +35,9 @@ def profile_sums(selection: Selection, kind: KeyKind, key: str | None) -> pl.Dat
 def profile_keys(selection: Selection, kind: KeyKind) -> list[str]:
     """Keys that occur, sorted."""
     (name, *_) = names_of(kind)
-    frames = [part.names[name].drop_nulls() for part in parts(selection.corpus, kind)]
+    frames = [
+        part.names[name].drop_nulls() for part in parts(selection.corpus, kind, selection.profiles)
+    ]
     return sorted({text for frame in frames for text in frame.to_list()})
 
 

@@ -19,6 +19,8 @@ TAG = "tag:"
 COLUMNS = (*METADATA, "hardware", "format", "rank", "world_size")
 """Columns of `profiles` by which profiles can be chosen and grouped."""
 UNKNOWN = "(unknown)"
+UNIFORM = "uniform"
+"""The weight that counts every profile the same."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def tag(profiles: pl.DataFrame, name: str) -> pl.Series:
 
 def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
     """How much each profile counts: the same, by its GPU time, or by a number in a tag."""
-    if weight == "uniform":
+    if weight == UNIFORM:
         return np.ones(profiles.height)
     if weight == "gpu-time":
         return profiles["gpu_ns"].to_numpy().astype(np.float64)

@@ -1,8 +1,8 @@
-"""Shares of GPU time by key: the arithmetic of `importance`, on numbers in place of texts.
+"""Time by profile and key: what `share_means` computes shares of GPU time from.
 
 Profiles are numbered as in the selection (`at`), keys as they come (`code`). A unit is what shares
-are shares of: a profile, or one phase of it when rows are grouped by phase. Shares are rounded to
-2^-40 and added as integers, so that sums do not depend on how rows are spread over files.
+are shares of: a profile, or one phase of it when rows are grouped by phase. Where all profiles of a
+part count the same, its stored sums over them are taken, and no cell is read.
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from solscope.corpus.aggregates.part import SUMS, KeyKind, Part, first_of, names_of
-from solscope.corpus.aggregates.stored import parts
+from solscope.corpus.aggregates.overall import pools_of
+from solscope.corpus.aggregates.part import SUMS, KeyKind, first_of, names_of
+from solscope.corpus.queries.overall_sums import OverallSums
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, fact
+from solscope.corpus.queries.selected_parts import SelectedPart, SelectedParts
 from solscope.errors import InputError
-from solscope.resample import mean_intervals, pools_of
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-ONE = 1 << 40
-"""A share of 100 % as an integer."""
 MOST_PHASES = 64
 """Distinct phases that rows can be grouped by."""
-MOST_INTERVALS = 1000
-"""Keys of a group, from the one with most time on, that get an interval."""
 
 
 @dataclass(frozen=True)
 class Cells:
     """Time by unit and key of all selected profiles, and sums by group and key."""
 
-    units: Ints
-    codes: Ints
+    units: npt.NDArray[np.uint32]
+    codes: npt.NDArray[np.uint32]
     time_ns: Ints
     recoverable_ns: Ints
+    overall: OverallSums
+    """Sums of the parts whose cells were not read."""
+    totals: Ints
+    """GPU time of each unit."""
+    pool_of: Ints
+    """The pool of each profile, where they are many."""
     names: pl.DataFrame
     """Texts of each `code`, in that order."""
     groups: list[tuple[str, ...]]
@@ -56,14 +58,20 @@ class Cells:
     split: pl.DataFrame
     """`entry` and `at` of selected profiles in parts of which others were not selected."""
 
-    def totals(self) -> Ints:
-        """GPU time of each unit."""
-        return _added(self.units, self.time_ns, self.group_of.size)
 
+def read_cells(
+    selection: Selection,
+    kind: KeyKind,
+    group_by: Sequence[str],
+    parts: SelectedParts,
+    overall: OverallSums | None = None,
+) -> Cells:
+    """What all parts say about the selected profiles.
 
-def read_cells(selection: Selection, kind: KeyKind, group_by: Sequence[str]) -> Cells:
-    """What all parts say about the selected profiles."""
-    return _Reader(selection, kind, group_by).read()
+    With `overall`, where all profiles count the same and are one group, sums of whole parts are
+    added there in place of their cells.
+    """
+    return _Reader(selection, kind, group_by).read(parts, overall)
 
 
 class _Reader:
@@ -94,18 +102,35 @@ class _Reader:
         )
         """Number of the facts, that rows are grouped by, of each profile."""
 
-    def read(self) -> Cells:
-        for part in parts(self.selection.corpus, self.kind):
-            self._take(part)
-        units = self._joined("units")
-        profiles = self.selection.profiles.height
-        at_of = np.arange(profiles * self.stride) // self.stride
-        groups, group_of = self._groups(np.unique(units))
+    def read(self, parts: SelectedParts, overall: OverallSums | None) -> Cells:
+        sums = overall or OverallSums(with_pools=True)
+        whole = overall is not None and overall.hold(int((parts.time_ns > 0).sum()))
+        for some in parts:
+            code = self._code(some.part.names)
+            if whole and some.is_whole:
+                sums.take(some.part, code, len(self.codes))
+                self._take_sums(some.part.overall, code)
+            else:
+                self._take_part(some, code)
+            self._take_counts(some, code)
+        sums.resize(len(self.codes))
+        units = self._joined("units", np.uint32)
+        profiles = self.selection.profiles
+        if self.by_phase or self.selection.phase is not None:
+            totals = np.zeros(profiles.height * self.stride, np.int64)
+            np.add.at(totals, units, self._joined("time_ns", np.int64))
+            there = np.unique(units).astype(np.int64)
+        else:
+            totals, there = parts.time_ns, np.flatnonzero(parts.has_rows)
+        groups, group_of = self._groups(there)
         return Cells(
             units=units,
-            codes=self._joined("codes"),
-            time_ns=self._joined("time_ns"),
-            recoverable_ns=self._joined("recoverable_ns"),
+            codes=self._joined("codes", np.uint32),
+            time_ns=self._joined("time_ns", np.int64),
+            recoverable_ns=self._joined("recoverable_ns", np.int64),
+            overall=sums,
+            totals=totals,
+            pool_of=pools_of(profiles["id"]).to_numpy().astype(np.int64),
             names=pl.DataFrame(
                 list(self.codes),
                 schema=dict.fromkeys(names_of(self.kind), pl.String()),
@@ -113,7 +138,7 @@ class _Reader:
             ),
             groups=groups,
             group_of=group_of,
-            at_of=at_of,
+            at_of=np.arange(totals.size) // self.stride,
             phase_of=self._phase_texts() if self.by_phase else None,
             sums=self._sums(group_of),
             durations=self._counts("durations", group_of),
@@ -125,29 +150,44 @@ class _Reader:
         texts = [*self.phases, *[""] * (self.stride - len(self.phases))]
         return texts * self.fact_of.size
 
-    def _joined(self, name: str) -> Ints:
+    def _joined(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         found = self.columns.get(name, [])
-        return np.concatenate(found).astype(np.int64) if found else np.zeros(0, np.int64)
+        if len(found) > 1:
+            self.columns[name] = found = [np.concatenate(found)]
+        return found[0] if found else np.zeros(0, dtype)
 
-    def _take(self, part: Part) -> None:
+    def _take_sums(self, overall: pl.DataFrame, code: Ints) -> None:
+        """Add sums over all profiles of one part."""
+        self.sums.append(
+            overall.select(
+                pl.lit(0, pl.Int64).alias("mixed"),
+                pl.Series("code", code[overall["name"].to_numpy()]),
+                *(*SUMS, "bounded", "profiles"),
+            )
+        )
+
+    def _take_part(self, some: SelectedPart, code: Ints) -> None:
         """Add the selected profiles and phases of one part."""
-        own = part.entries.with_row_index("number").join(self.own, on="entry", how="left")
-        at = own.sort("number")["at"].cast(pl.Int64).fill_null(-1).to_numpy()
-        code = self._code(part.names)
-        phase = self._phase(part.phases)
-        cells = part.cells
-        at_cell = at[cells["entry"].to_numpy()]
+        cells = some.part.cells
+        phase = self._phase(some.part.phases)
+        at_cell = some.at[cells["entry"].to_numpy()]
         phase_cell = phase[cells["phase"].to_numpy()]
         chosen = (at_cell >= 0) & (phase_cell >= 0)
         if self.selection.phase is not None or not chosen.all():
             cells, at_cell, phase_cell = cells.filter(chosen), at_cell[chosen], phase_cell[chosen]
         units = at_cell * self.stride + phase_cell if self.by_phase else at_cell
         self._take_cells(cells, units, code[cells["name"].to_numpy()])
-        if (at >= 0).all() and not self.facts:
+
+    def _take_counts(self, some: SelectedPart, code: Ints) -> None:
+        """Add how many calls took how long, or the profiles whose rows must be read for it."""
+        part = some.part
+        if (some.at >= 0).all() and not self.facts:
+            phase = self._phase(part.phases)
             for name, frames in self.counted.items():
                 frames.append(self._renumbered(getattr(part, name), code, phase))
         else:
-            self.split.append(own.filter(pl.col("at").is_not_null()).select("entry", "at"))
+            own = part.entries.select("entry", pl.Series("at", some.at)).filter(pl.col("at") >= 0)
+            self.split.append(own.cast({"at": self.own["at"].dtype}))
 
     def _take_cells(self, cells: pl.DataFrame, units: Ints, codes: Ints) -> None:
         if not cells.height:
@@ -244,69 +284,3 @@ class _Reader:
         else:
             joined = joined.with_columns(group=pl.lit(0, pl.Int64))
         return joined.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
-
-
-@dataclass(frozen=True)
-class Means:
-    """Weighted means over the units of one group, by code."""
-
-    importance: Floats
-    recoverable: Floats
-    frequency: Floats
-    intervals: dict[int, tuple[float, float]]
-
-
-def group_means(cells: Cells, group: int, totals: Ints, weight_of: Floats, ranked: Ints) -> Means:
-    """Means of the shares in one group; `ranked` are its codes, most time first."""
-    inside = np.flatnonzero((cells.group_of == group) & (totals > 0))
-    weight = weight_of[cells.at_of[inside]]
-    if not weight.sum() > 0:
-        weight = np.ones(weight.size)
-    place = np.full(totals.size, -1, np.int64)
-    place[inside] = np.arange(inside.size)
-    chosen = place[cells.units]
-    mask = chosen >= 0
-    codes = cells.codes[mask] if not mask.all() else cells.codes
-    unit = chosen[mask] if not mask.all() else chosen
-    heaviest = float(weight.max())
-    scale = (weight / heaviest * ONE / totals[inside])[unit]
-    size = cells.names.height
-
-    def mean(values: Floats) -> Floats:
-        exact = np.rint(values).astype(np.int64)
-        sums = _added(codes, exact, size).astype(np.float64)
-        return sums * float(heaviest / ONE / weight.sum())
-
-    time = cells.time_ns[mask] if not mask.all() else cells.time_ns
-    spared = cells.recoverable_ns[mask] if not mask.all() else cells.recoverable_ns
-    shares = scale * time
-    return Means(
-        importance=mean(shares),
-        recoverable=mean(scale * spared),
-        frequency=mean((weight / heaviest * ONE)[unit] * (time > 0)),
-        intervals=_intervals(shares, unit, codes, ranked[:MOST_INTERVALS], weight, heaviest),
-    )
-
-
-def _intervals(
-    shares: Floats, unit: Ints, codes: Ints, ranked: Ints, weight: Floats, heaviest: float
-) -> dict[int, tuple[float, float]]:
-    block = pools_of(weight.size)
-    column = np.full(int(codes.max(initial=0)) + 1, -1, np.int64)
-    column[ranked[ranked < column.size]] = np.arange(ranked.size)[ranked < column.size]
-    shown = np.flatnonzero(column[codes] >= 0)
-    pools = int(block.max(initial=0)) + 1
-    cell = block[unit[shown]] * ranked.size + column[codes[shown]]
-    exact = _added(cell, np.rint(shares[shown]).astype(np.int64), pools * ranked.size)
-    pooled = exact.reshape(pools, ranked.size).astype(np.float64) * (heaviest / ONE)
-    found = mean_intervals(pooled, np.bincount(block, weights=weight).astype(np.float64))
-    if found is None:
-        return {}
-    return {int(code): (float(found[0, at]), float(found[1, at])) for at, code in enumerate(ranked)}
-
-
-def _added(index: Ints, values: Ints, size: int) -> Ints:
-    """Sums of integers by index, exact."""
-    sums = np.zeros(size, np.int64)
-    np.add.at(sums, index, values)
-    return sums

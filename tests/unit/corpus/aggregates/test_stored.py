@@ -111,7 +111,7 @@ def test_parts_that_are_made_in_groups_give_the_same(
 ) -> None:
     before = answers(plain)
     monkeypatch.setattr(stored, "AT_ONCE", 1)
-    assert len(list(stored.parts(plain, "operator"))) == PROFILES
+    assert len(list(stored.parts(plain, "operator", plain.profiles()))) == PROFILES
     assert answers(plain) == before
 
 
