@@ -5,6 +5,7 @@ Writing is in `commits`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -108,12 +109,13 @@ def open_existing(url: str) -> DeltaTable:
     return table
 
 
-def scan(table: DeltaTable, columns: pl.Schema) -> pl.LazyFrame:
-    """The rows of the version that was opened; files in a folder must be there and whole.
+def scan(table: DeltaTable, columns: pl.Schema, but: Collection[str] = ()) -> pl.LazyFrame:
+    """The rows of the version that was opened, without the files `but`.
 
-    A column that an older file does not have yet is null there.
+    Files in a folder must be there and whole. A column that an older file does not have yet is null
+    there.
     """
-    listed = files(table)
+    listed = [(file, size) for file, size in files(table) if file not in but]
     if not listed:
         return columns.to_frame().lazy()
     if not is_url(listed[0][0]):

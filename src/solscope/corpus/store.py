@@ -20,7 +20,7 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,11 +128,11 @@ class Corpus:
         """
         for _ in range(_RESTARTS):
             opened = delta.open_existing(self.table_url("profiles"))
-            fresh = _without(extracts, set(_ids(opened)))
+            fresh = _without(extracts, _present(opened, extracts))
             if not fresh:
                 return []
             self._append_rows(fresh)
-            added = self._append_profiles(fresh, chain_number(opened, SWEEP))
+            added = self._append_profiles(fresh, opened)
             if added is not None:
                 return added
         raise InputError(f"{self.url}: compacted {_RESTARTS} times during one batch; try again")
@@ -144,14 +144,17 @@ class Corpus:
             if not rows.is_empty():
                 commits.append(self.table_url(name), rows)
 
-    def _append_profiles(self, fresh: Mapping[str, Extract], swept: int) -> list[str] | None:
-        """Commit the batch; null when its rows may have been swept away meanwhile."""
+    def _append_profiles(
+        self, fresh: Mapping[str, Extract], opened: DeltaTable
+    ) -> list[str] | None:
+        """Commit a batch that `opened` has nothing of; null when its rows may have been swept."""
         url = self.table_url("profiles")
+        swept, known = chain_number(opened, SWEEP), {file for file, _ in delta.files(opened)}
 
         def change(table: DeltaTable) -> tuple[int, list[str]] | None:
             if chain_number(table, SWEEP) != swept:
                 return None
-            taken = set(_ids(table))
+            taken = _present(table, fresh.values(), known)
             batch = chain_number(table, BATCH) + 1
             rows = [
                 {**extract.profile, "entry": entry, "added_ns": time.time_ns(), "batch": batch}
@@ -336,6 +339,15 @@ def open_corpus(url: str | os.PathLike[str]) -> Corpus:
 
 def _ids(profiles: DeltaTable) -> list[str]:
     return list(delta.scan(profiles, schema("profiles")).select("id").collect()["id"].to_list())
+
+
+def _present(
+    profiles: DeltaTable, extracts: Iterable[Extract], but: Collection[str] = ()
+) -> set[str]:
+    """Ids among those of `extracts` that the table has, in other files than `but`."""
+    ids = [extract.profile["id"] for extract in extracts]
+    rows = delta.scan(profiles, schema("profiles"), but)
+    return set(rows.select("id").filter(pl.col("id").is_in(ids)).collect()["id"].to_list())
 
 
 def _without(extracts: Iterable[Extract], taken: set[str]) -> dict[str, Extract]:

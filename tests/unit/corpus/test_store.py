@@ -241,6 +241,23 @@ def test_of_two_writers_with_one_content_only_one_adds_it(
     assert verify(corpus).ok
 
 
+def test_a_commit_looks_only_at_files_that_are_new_since_the_first_look(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = traces(tmp_path, 2)
+    corpus.append([extract(first)])
+    looked: list[int] = []
+    check = delta.check_sizes
+
+    def counted(listed: list[tuple[str, int]]) -> None:
+        looked.append(sum("/profiles/" in file for file, _ in listed))
+        check(listed)
+
+    monkeypatch.setattr(delta, "check_sizes", counted)
+    assert len(corpus.append([extract(second)])) == 1
+    assert looked == [1]
+
+
 def test_of_two_rows_that_another_program_added_the_first_counts(
     corpus: Corpus, tmp_path: Path
 ) -> None:
