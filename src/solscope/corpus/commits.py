@@ -23,7 +23,7 @@ from solscope.corpus.delta import open_existing, require, require_writer, scan
 from solscope.corpus.durable import sync_commits, sync_file
 from solscope.corpus.location import is_url
 from solscope.corpus.remote_errors import explain
-from solscope.errors import InputError
+from solscope.errors import DamagedFileError, InputError
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -39,6 +39,8 @@ ROW_GROUP = 65_536
 """Rows of a group in a Parquet file: what a reader takes or skips as a whole."""
 REWRITE = "solscope.rewrite"
 """Chain of commits that replace files; two from one version of a table cannot both succeed."""
+_NO_ENTRY = "Invalid table version"
+"""What deltalake says where a log entry is missing that a commit must look at."""
 
 
 class Chain(NamedTuple):
@@ -64,7 +66,11 @@ def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
         before = table.version()
         try:
             done = change(table)
-        except CommitFailedError as error:
+        except (DeltaError, DamagedFileError, OSError) as error:
+            if not isinstance(error, CommitFailedError) and not _was_cut(url, before, error):
+                if isinstance(error, DamagedFileError):
+                    raise
+                raise InputError(f"{url}: cannot be changed: {explain(error, url)}") from error
             if attempt == ATTEMPTS - 1:
                 raise InputError(
                     f"{url}: other writers changed this table {ATTEMPTS} times in a row "
@@ -72,13 +78,39 @@ def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
                 ) from error
             # Writers that collide should not collide again: wait for different times.
             time.sleep(random.uniform(0.01, 0.05) * 2 ** min(attempt, 5))  # noqa: S311
-        except (DeltaError, OSError) as error:
-            raise InputError(f"{url}: cannot be changed: {explain(error, url)}") from error
         else:
             if not is_url(url):
                 sync_commits(Path(url), before)
             return done
     raise AssertionError("unreachable")
+
+
+def look(url: str, read: Callable[[DeltaTable], T]) -> T:
+    """`read` on the newest version, again when what it needs was forgotten meanwhile."""
+    require()
+    from deltalake.exceptions import DeltaError
+
+    for _ in range(ATTEMPTS):
+        table = open_existing(url)
+        try:
+            return read(table)
+        except (DeltaError, DamagedFileError) as error:
+            if not _was_cut(url, table.version(), error):
+                raise
+    return read(open_existing(url))
+
+
+def _was_cut(url: str, before: int, error: Exception) -> bool:
+    """Whether `corpus remove --forget` took what a writer needs of the version it has opened.
+
+    A commit on an earlier version looks for conflicts in the log entries since then, before it
+    writes anything.
+    """
+    said = str(error)
+    missing = _NO_ENTRY in said or ("_delta_log" in said and "not found" in said.lower())
+    if not missing and not isinstance(error, DamagedFileError):
+        return False
+    return open_existing(url).version() > before
 
 
 def append(url: str, rows: pl.DataFrame) -> None:

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import polars as pl
@@ -127,12 +127,12 @@ class Corpus:
         of it is.
         """
         for _ in range(_RESTARTS):
-            opened = delta.open_existing(self.table_url("profiles"))
-            fresh = _without(extracts, _present(opened, extracts))
+            seen = commits.look(self.table_url("profiles"), lambda table: _look(table, extracts))
+            fresh = _without(extracts, seen.taken)
             if not fresh:
                 return []
             self._append_rows(fresh)
-            added = self._append_profiles(fresh, opened)
+            added = self._append_profiles(fresh, seen)
             if added is not None:
                 return added
         raise InputError(f"{self.url}: compacted {_RESTARTS} times during one batch; try again")
@@ -144,17 +144,14 @@ class Corpus:
             if not rows.is_empty():
                 commits.append(self.table_url(name), rows)
 
-    def _append_profiles(
-        self, fresh: Mapping[str, Extract], opened: DeltaTable
-    ) -> list[str] | None:
-        """Commit a batch that `opened` has nothing of; null when its rows may have been swept."""
+    def _append_profiles(self, fresh: Mapping[str, Extract], seen: _Look) -> list[str] | None:
+        """Commit a batch; null when its rows may have been swept away since the first look."""
         url = self.table_url("profiles")
-        swept, known = chain_number(opened, SWEEP), {file for file, _ in delta.files(opened)}
 
         def change(table: DeltaTable) -> tuple[int, list[str]] | None:
-            if chain_number(table, SWEEP) != swept:
+            if chain_number(table, SWEEP) != seen.sweep:
                 return None
-            taken = _present(table, fresh.values(), known)
+            taken = _present(table, fresh.values(), seen.files)
             batch = chain_number(table, BATCH) + 1
             rows = [
                 {**extract.profile, "entry": entry, "added_ns": time.time_ns(), "batch": batch}
@@ -339,6 +336,22 @@ def open_corpus(url: str | os.PathLike[str]) -> Corpus:
 
 def _ids(profiles: DeltaTable) -> list[str]:
     return list(delta.scan(profiles, schema("profiles")).select("id").collect()["id"].to_list())
+
+
+class _Look(NamedTuple):
+    """What a writer has seen before it writes rows."""
+
+    taken: set[str]
+    """Ids of its batch that are there."""
+    sweep: int
+    files: frozenset[str]
+    """Files that it need not look into again."""
+
+
+def _look(profiles: DeltaTable, extracts: Sequence[Extract]) -> _Look:
+    sweep = chain_number(profiles, SWEEP)
+    files = frozenset(file for file, _ in delta.files(profiles))
+    return _Look(_present(profiles, extracts), sweep, files)
 
 
 def _present(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from solscope.cli import run
+from solscope.corpus import commits
 from solscope.corpus.ingest.extract import ExtractOptions, extract
+from solscope.corpus.maintenance.forgetting import forget
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.store import Corpus, create_corpus
 from tests.unit.corpus.traces import write_trace
@@ -57,6 +60,32 @@ def test_a_store_goes_on_after_forgetting(corpus: Corpus, tmp_path: Path) -> Non
     corpus.remove([more.profile["id"]])
     checked = verify(corpus)
     assert (checked.problems, checked.profiles, checked.unrecorded_batches) == ([], 2, 0)
+
+
+@pytest.mark.parametrize("table", ["times", "profiles"])
+def test_a_writer_goes_on_when_the_log_is_forgotten_under_it(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """It has opened a table, looks for conflicts since then, and finds no log entries."""
+    ours, other = (
+        extract(str(write_trace(tmp_path / f"{name}.json", gemm_us=us)))
+        for name, us in (("ours", 70), ("other", 71))
+    )
+    add_rows = commits.add_rows
+    meanwhile: list[str] = []
+
+    def after_forgetting(url: str, *rest: Any) -> None:
+        if url.endswith(table) and not meanwhile:
+            meanwhile.append("begun")
+            meanwhile.extend(corpus.append([other]))
+            forget(corpus)
+        add_rows(url, *rest)
+
+    monkeypatch.setattr(commits, "add_rows", after_forgetting)
+    assert len(corpus.append([ours])) == 1
+    assert len(meanwhile) == 2
+    checked = verify(corpus, full=True)
+    assert (checked.problems, checked.profiles, checked.unrecorded_batches) == ([], 5, 0)
 
 
 def test_statistics_in_the_log_have_no_names(corpus: Corpus) -> None:
