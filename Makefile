@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CORE := $(VENV)/.core
+S3 := .venv-s3/.installed
 # Without compiled modules on disk every process that a test starts compiles solscope again.
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long s3 test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -22,8 +23,15 @@ machine: $(STAMP)
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "not long and not browser"
 
-test-long: $(STAMP)
+test-long: $(STAMP) s3
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "long or hypothesis"
+
+# The S3 server of the long tests. Its packages contradict those in constraints.txt, so it runs on its own.
+s3: $(S3)
+$(S3): tests/s3-requirements.txt
+	$(PYTHON) -m venv .venv-s3
+	.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< \
+		&& touch $@ || echo "moto cannot be installed: tests with an S3 server are skipped"
 
 test-browser: $(STAMP) test-frontend
 	scripts/install-chromium

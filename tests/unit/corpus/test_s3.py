@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,36 +19,38 @@ from solscope.corpus.maintenance.compaction import compact
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.queries.importance import importance
 from solscope.corpus.store import create_corpus, open_corpus
+from tests.s3_server import (
+    NoServerError,
+    create_bucket,
+    require_accounts,
+    s3_server,
+    server_python,
+    settings,
+)
 from tests.unit.corpus.traces import write_trace
 
 pytestmark = pytest.mark.long
 BUCKET = "profiles"
+LONGEST_S = 60
+"""Until an error is named, on a busy machine; seconds on a quiet one."""
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    moto = pytest.importorskip("moto.server", reason="needs moto[server]")
-    running = moto.ThreadedMotoServer(port=0)
-    running.start()
-    host, port = running.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running.stop()
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    try:
+        server_python()
+    except NoServerError as error:
+        pytest.skip(str(error))
+    with s3_server(tmp_path_factory.mktemp("s3")) as address:
+        create_bucket(address, BUCKET)
+        yield address
 
 
 @pytest.fixture
 def url(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A place for a store of its own, in a bucket that exists."""
-    boto3 = pytest.importorskip("boto3")
-    settings = {
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }
-    for name, value in settings.items():
+    for name, value in settings(server).items():
         monkeypatch.setenv(name, value)
-    boto3.client("s3", endpoint_url=server, region_name="us-east-1").create_bucket(Bucket=BUCKET)
     return f"s3://{BUCKET}/{tmp_path.name}"
 
 
@@ -83,39 +86,52 @@ WRITER = textwrap.dedent(
     corpus = open_corpus(sys.argv[1])
     print("ready", flush=True)
     sys.stdin.readline()
-    for path in sys.argv[2:]:
+    for path in sys.argv[3:]:
         corpus.append([extract(path)])
-    compact(corpus)
+    if sys.argv[2]:
+        compact(corpus)
     """
 )
 
 
-def test_writers_at_once_lose_and_double_nothing(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("writers", [2, 4, 8])
+def test_writers_at_once_lose_and_double_nothing(url: str, tmp_path: Path, writers: int) -> None:
+    """Each adds a profile of its own and one that all have, and two compact.
+
+    `benchmarks/store_trials.py` does this a hundred times.
+    """
     corpus = create_corpus(url)
-    paths = traces(tmp_path, 9)
+    paths = traces(tmp_path, writers + 1)
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, url, *paths[at : at + 3], paths[8]],
+            [sys.executable, "-c", WRITER, url, "compact" if at < 2 else "", path, paths[-1]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env=os.environ.copy(),
         )
-        for at in (0, 3, 5)
+        for at, path in enumerate(paths[:-1])
     ]
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     for process in processes:
-        process.communicate("go\n")
-    assert [process.returncode for process in processes] == [0, 0, 0]
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate()
+    assert [process.returncode for process in processes] == [0] * writers
     assert sorted(corpus.raw("profiles").collect()["file"].to_list()) == sorted(paths)
     checked = verify(corpus)
     assert (checked.problems, checked.unrecorded_batches) == ([], 0)
 
 
 def said(command: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of an error, which must come soon."""
+    start = time.monotonic()
     assert run(command) == 2
+    assert time.monotonic() - start < LONGEST_S
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
     assert "\x1b" not in error
@@ -133,5 +149,27 @@ def test_an_endpoint_that_does_not_answer_is_named(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("AWS_MAX_RETRIES", "0")
     assert "the endpoint cannot be reached" in said(["corpus", "status", url], capsys)
+    assert "the endpoint cannot be reached" in said(["corpus", "init", url], capsys)
+
+
+def test_wrong_and_missing_credentials_are_named(
+    url: str, server: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_corpus(url)
+    require_accounts(server, required=True)
+    try:
+        assert "the credentials are wrong" in said(["corpus", "status", url], capsys)
+        assert "the credentials are wrong" in said(["corpus", "add", url, "demo:vllm-b200"], capsys)
+    finally:
+        require_accounts(server, required=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    assert "no credentials" in said(["corpus", "status", url], capsys)
+
+
+def test_plain_http_must_be_asked_for(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    assert "AWS_ALLOW_HTTP" in said(["corpus", "status", url], capsys)
