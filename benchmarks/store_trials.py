@@ -1,9 +1,11 @@
 """Does a store lose or double anything? Races of writers, kills, and damaged logs.
 
     python benchmarks/store_trials.py --races 100 --kills 200 --damages 60
-    python benchmarks/store_trials.py --races 100 --s3        # needs moto[server]
+    python benchmarks/store_trials.py --races 100 --s3        # needs `make s3`
 
 Prints one line per kind of trial; the exit code is 1 when anything was lost, doubled or not found.
+With `--json FILE` counts are written after every trial, and trials that the file has are not run
+again.
 A SQLite catalogue over the same Parquet files runs the same races and kills for comparison
 (`--catalogue sqlite`); see docs/explain/store-format.md.
 """
@@ -14,6 +16,7 @@ import argparse
 import hashlib
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -24,12 +27,14 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from solscope.corpus.durable import sync_file
 from solscope.corpus.ingest.extract import extract
 from solscope.corpus.maintenance.compaction import compact
@@ -37,12 +42,57 @@ from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.rows import Extract, rows_hash
 from solscope.corpus.schema import ALL_TABLES, schema
 from solscope.corpus.store import create_corpus, open_corpus
+from solscope.files import new_file
+from tests.s3_server import create_bucket, s3_server, settings
 
 SOURCE = "demo:vllm-mi300x-graph"
-BATCHES, BATCH = 3, 2
+BATCHES, BATCH = 2, 2
 """Batches of a writer in a race, and profiles of each."""
 SHARED = 10**6
 """Number of the profile that all writers of a race add."""
+
+
+class Count(msgspec.Struct):
+    """Trials of one kind."""
+
+    trials: int = 0
+    bad: int = 0
+    seconds: float = 0.0
+    failures: list[str] = []
+
+
+class Results:
+    """Counts by kind of trial, in a file where one is given."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.counts: dict[str, Count] = {}
+        if path is not None and path.exists():
+            self.counts = msgspec.json.decode(path.read_bytes(), type=dict[str, Count])
+
+    def trials(self, kind: str, wanted: int) -> Iterator[int]:
+        """Numbers of the trials that are still to be run; progress goes to stderr."""
+        count = self.counts.setdefault(kind, Count())
+        for trial in range(count.trials, wanted):
+            start = time.perf_counter()
+            yield trial
+            count.trials += 1
+            count.seconds += time.perf_counter() - start
+            self._write()
+            if count.trials % 10 == 0 or count.trials == wanted:
+                print(f"  {kind}: {count.trials} of {wanted}", file=sys.stderr, flush=True)
+        print(f"{kind}: {count.trials} trials, {count.bad} bad ({count.seconds:.0f} s)", flush=True)
+
+    def failed(self, kind: str, what: str) -> None:
+        """One trial was bad."""
+        self.counts[kind].bad += 1
+        self.counts[kind].failures.append(what)
+        print(f"  {kind}: {what}", flush=True)
+
+    def _write(self) -> None:
+        if self.path is not None:
+            with new_file(self.path) as work:
+                work.write_bytes(msgspec.json.format(msgspec.json.encode(self.counts)))
 
 
 class SqliteStore:
@@ -126,8 +176,10 @@ STORES: dict[str, type[DeltaStore] | type[SqliteStore]] = {
 class Source:
     """Small profiles that differ only in their id."""
 
-    def __init__(self) -> None:
-        self.one = extract(SOURCE)
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            path.write_bytes(pickle.dumps(extract(SOURCE)))
+        self.one: Extract = pickle.loads(path.read_bytes())
 
     def extract(self, number: int) -> Extract:
         row = dict(self.one.profile)
@@ -136,9 +188,8 @@ class Source:
         return Extract(row, self.one.times, self.one.steps)
 
 
-def write() -> None:
+def write(source: Source) -> None:
     """A writer: one line of JSON in per task, one out when it is done."""
-    source = Source()
     print("ready", flush=True)
     for line in sys.stdin:
         task = json.loads(line)
@@ -156,132 +207,163 @@ def write() -> None:
             print("done", flush=True)
 
 
-def start() -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, __file__, "--write"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+class Writer:
+    """A process that writes; it starts while something else is done."""
 
+    def __init__(self, source: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--write", str(source)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.is_ready = False
 
-def send(process: subprocess.Popen[str], task: dict[str, Any]) -> None:
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(task) + "\n")
-    process.stdin.flush()
+    def send(self, task: dict[str, Any]) -> None:
+        """Give it something to do."""
+        assert self.process.stdin is not None
+        if not self.is_ready:
+            assert self.line() == "ready"
+            self.is_ready = True
+        self.process.stdin.write(json.dumps(task) + "\n")
+        self.process.stdin.flush()
 
+    def line(self) -> str:
+        """The next line that it prints."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
 
-def race(root: str, catalogue: str, writers: int, trials: int) -> int:
-    """All writers add at once, batches of their own and one that all have, then all compact."""
-    processes = [start() for _ in range(writers)]
-    bad, begun = 0, time.perf_counter()
-    for trial in range(trials):
-        url = f"{root}/{catalogue}-{writers}-{trial}"
-        STORES[catalogue](url)
-        for at, process in enumerate(processes):
-            own = [
-                [at * 1000 + batch * BATCH + number for number in range(BATCH)]
-                for batch in range(BATCHES)
-            ]
-            task = {"catalogue": catalogue, "url": url, "batches": [*own, [SHARED]]}
-            send(process, {**task, "say": False, "compact": True})
-        said = [process.stdout.readline().strip() for process in processes if process.stdout]
-        profiles, wrong = STORES[catalogue](url).problems()
-        expected = writers * BATCHES * BATCH + 1
-        if wrong or profiles != expected or said != ["done"] * writers:
-            bad += 1
-            print(f"  trial {trial}: {profiles} of {expected} profiles; {wrong[:3]} {said}")
-        if "://" not in root:
-            shutil.rmtree(url)
-    for process in processes:
-        process.kill()
-        process.wait()
-    print(
-        f"race, {catalogue}, {root.partition(':')[0] if '://' in root else 'local'}: {writers} "
-        f"writers, {trials} trials, {bad} with anything lost or doubled "
-        f"({time.perf_counter() - begun:.0f} s)",
-        flush=True,
-    )
-    return bad
-
-
-def kill(root: str, catalogue: str, times: int) -> int:
-    """Kill a writer at a random moment, again and again, in one store."""
-    draw = random.Random(0)
-    url = f"{root}/{catalogue}-killed"
-    bad, told, number = 0, set(), 0
-    begun = time.perf_counter()
-    for attempt in range(times):
-        process = start()
-        batches = [[number + at * BATCH, number + at * BATCH + 1] for at in range(20)]
-        number += 20 * BATCH
-        task = {"catalogue": catalogue, "url": url, "batches": batches}
-        send(process, {**task, "say": True, "compact": attempt % 4 == 0})
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(draw.randrange(6))]
-        time.sleep(draw.uniform(0, 0.05))
+    def kill(self) -> list[str]:
+        """End it at once; returns what it had still printed."""
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        lines += (process.communicate()[0] or "").splitlines()
-        for line in lines:
-            if line.startswith("["):
-                with suppress(json.JSONDecodeError):
-                    told |= set(json.loads(line))
-        bad += not _holds(url, catalogue, told, last=attempt == times - 1)
-    print(
-        f"kill -9, {catalogue}: {times} times, {len(told)} profiles reported as added, "
-        f"{bad} checks failed ({time.perf_counter() - begun:.0f} s)",
-        flush=True,
-    )
-    return bad
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return (self.process.communicate()[0] or "").splitlines()
 
 
-def _holds(url: str, catalogue: str, told: set[str], *, last: bool) -> bool:
-    """All that was reported is there; at the end, all that is there is whole."""
+class Trials:
+    """What all trials share."""
+
+    def __init__(self, folder: Path, results: Results) -> None:
+        self.folder, self.results = folder, results
+        self.source_file = folder / "source.pickle"
+        self.source = Source(self.source_file)
+
+    def race(self, root: str, catalogue: str, writers: int, wanted: int) -> None:
+        """All writers add at once, batches of their own and one that all have; then they compact.
+
+        In every other trial only two compact, while others still add.
+        """
+        where = root.partition(":")[0] if "://" in root else "local"
+        kind = f"race, {catalogue}, {where}, {writers} writers"
+        processes: list[Writer] = []
+        for trial in self.results.trials(kind, wanted):
+            processes = processes or [Writer(self.source_file) for _ in range(writers)]
+            url = f"{root}/{catalogue}-{writers}-{trial}"
+            STORES[catalogue](url)
+            for at, process in enumerate(processes):
+                own = [
+                    [at * 1000 + batch * BATCH + number for number in range(BATCH)]
+                    for batch in range(BATCHES)
+                ]
+                task = {"catalogue": catalogue, "url": url, "batches": [*own, [SHARED]]}
+                process.send({**task, "say": False, "compact": trial % 2 == 0 or at < 2})
+            said = [process.line() for process in processes]
+            profiles, wrong = STORES[catalogue](url).problems()
+            expected = writers * BATCHES * BATCH + 1
+            if wrong or profiles != expected or said != ["done"] * writers:
+                self.results.failed(
+                    kind, f"trial {trial}: {profiles} of {expected} profiles; {wrong[:3]} {said}"
+                )
+            if "://" not in root:
+                shutil.rmtree(url)
+        for process in processes:
+            process.kill()
+
+    def kill(self, catalogue: str, wanted: int) -> None:
+        """Kill a writer at a random moment, again and again, in one store."""
+        kind = f"kill -9, {catalogue}"
+        url = f"{self.folder}/{catalogue}-killed"
+        reported: set[str] = set()
+        spare: Writer | None = None
+        for trial in self.results.trials(kind, wanted):
+            draw = random.Random(trial)
+            process, spare = spare or Writer(self.source_file), Writer(self.source_file)
+            first = trial * 20 * BATCH
+            batches = [[first + at * BATCH, first + at * BATCH + 1] for at in range(20)]
+            task = {"catalogue": catalogue, "url": url, "batches": batches}
+            process.send({**task, "say": True, "compact": False})
+            lines = [process.line() for _ in range(draw.randrange(6))]
+            time.sleep(draw.uniform(0, 0.05))
+            lines += process.kill()
+            for line in lines:
+                if line.startswith("["):
+                    with suppress(json.JSONDecodeError):
+                        reported |= set(json.loads(line))
+            self._kill_compaction(url, catalogue, trial, draw)
+            wrong = _wrong(url, catalogue, reported, last=trial == wanted - 1)
+            if wrong:
+                self.results.failed(kind, f"trial {trial}: {wrong}")
+        if spare is not None:
+            spare.kill()
+
+    def _kill_compaction(self, url: str, catalogue: str, trial: int, draw: random.Random) -> None:
+        """In every eighth trial a compaction is killed as well; the next one is not."""
+        if catalogue != "delta" or trial % 8 not in (3, 7):
+            return
+        process = Writer(self.source_file)
+        task = {"catalogue": catalogue, "url": url, "batches": []}
+        process.send({**task, "say": False, "compact": True})
+        if trial % 8 == 3:
+            time.sleep(draw.uniform(0, 1.5))
+        else:
+            process.line()
+        process.kill()
+
+    def damage(self, wanted: int) -> None:
+        """Delete, empty, cut or flip one log entry of a copy of a store; `verify` must notice."""
+        kind = "log damage"
+        whole = create_corpus(f"{self.folder}/whole")
+        for batch in range(6):
+            whole.append([self.source.extract(batch * 2), self.source.extract(batch * 2 + 1)])
+        for trial in self.results.trials(kind, wanted):
+            draw = random.Random(trial)
+            copy = Path(shutil.copytree(whole.url, self.folder / "damaged"))
+            table = draw.choice([name for name in ALL_TABLES if name != "events"])
+            entry = draw.choice(sorted((copy / table / "_delta_log").glob("*.json"))[1:])
+            how = ("deleted", "emptied", "cut", "flipped")[trial % 4]
+            _damage(entry, how, draw)
+            if not _noticed(str(copy)):
+                self.results.failed(kind, f"trial {trial}: {table} {entry.name} {how}: not noticed")
+            shutil.rmtree(copy)
+
+
+def _wrong(url: str, catalogue: str, reported: set[str], *, last: bool) -> str:
+    """What is missing of what was reported, or not whole; empty when all is well."""
     store = STORES[catalogue](url)
     if isinstance(store, DeltaStore):
         held = set(store.corpus.known())
-        checked = verify(store.corpus, full=last)
-        return told <= held and not checked.problems
-    held = {row[0] for row in store.database.execute("SELECT id FROM profiles")}
-    return told <= held and not store.problems()[1]
+        problems = [p.what for p in verify(store.corpus, full=last).problems]
+    else:
+        held = {row[0] for row in store.database.execute("SELECT id FROM profiles")}
+        problems = store.problems()[1]
+    if reported <= held and not problems:
+        return ""
+    return f"{len(reported - held)} of {len(reported)} reported profiles are missing; {problems}"
 
 
-def damage(root: str, times: int) -> int:
-    """Delete, empty, cut or flip one log entry of a copy of a store; `verify` must notice."""
-    draw = random.Random(0)
-    source = Source()
-    whole = create_corpus(f"{root}/whole")
-    for batch in range(6):
-        whole.append([source.extract(batch * 2), source.extract(batch * 2 + 1)])
-    missed = 0
-    for attempt in range(times):
-        copy = Path(shutil.copytree(whole.url, f"{root}/damaged"))
-        table = draw.choice([name for name in ALL_TABLES if name != "events"])
-        entries = sorted((copy / table / "_delta_log").glob("*.json"))[1:]
-        entry = draw.choice(entries)
-        kind = ("deleted", "emptied", "cut", "flipped")[attempt % 4]
-        data = bytearray(entry.read_bytes())
-        if kind == "deleted":
-            entry.unlink()
-        elif kind == "emptied":
-            entry.write_bytes(b"")
-        elif kind == "cut":
-            entry.write_bytes(bytes(data[: draw.randrange(len(data))]))
-        else:
-            place = bytes(data).index(b'"path":"') + 10
-            data[place] ^= 1
-            entry.write_bytes(bytes(data))
-        if not _noticed(str(copy)):
-            missed += 1
-            print(f"  not noticed: {table} {entry.name} {kind}")
-        shutil.rmtree(copy)
-    print(f"log damage: {times} times, {missed} not noticed", flush=True)
-    return missed
+def _damage(entry: Path, how: str, draw: random.Random) -> None:
+    data = bytearray(entry.read_bytes())
+    if how == "deleted":
+        entry.unlink()
+    elif how == "emptied":
+        entry.write_bytes(b"")
+    elif how == "cut":
+        entry.write_bytes(bytes(data[: draw.randrange(len(data))]))
+    else:
+        place = bytes(data).index(b'"path":"') + 10
+        data[place] ^= 1
+        entry.write_bytes(bytes(data))
 
 
 def _noticed(url: str) -> bool:
@@ -292,58 +374,42 @@ def _noticed(url: str) -> bool:
     return bool(checked.problems or checked.unrecorded_batches)
 
 
-@contextmanager
-def s3_server() -> Iterator[str]:
-    """A local S3 server, and the root of a bucket in it."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    os.environ |= {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-        "AWS_CONDITIONAL_PUT": "etag",
-    }
-    import boto3
-
-    boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]).create_bucket(Bucket="trials")
-    try:
-        yield "s3://trials"
-    finally:
-        server.stop()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--catalogue", choices=list(STORES), default="delta")
     parser.add_argument("--races", type=int, default=0, metavar="TRIALS")
     parser.add_argument("--writers", default="2,4,8")
     parser.add_argument("--kills", type=int, default=0, metavar="TIMES")
     parser.add_argument("--damages", type=int, default=0, metavar="TIMES")
     parser.add_argument("--s3", action="store_true", help="races at a local S3 server")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="counts; continues where it ends")
     given = parser.parse_args()
     if given.write:
-        write()
+        write(Source(given.write))
         return
-    bad = 0
+    results = Results(given.json)
     with tempfile.TemporaryDirectory(prefix="trials-") as folder:
-        for writers in map(int, given.writers.split(",")):
-            if given.races and not given.s3:
-                bad += race(folder, given.catalogue, writers, given.races)
-        if given.s3 and given.races:
-            with s3_server() as root:
-                for writers in map(int, given.writers.split(",")):
-                    bad += race(root, "delta", writers, given.races)
-        if given.kills:
-            bad += kill(folder, given.catalogue, given.kills)
-        if given.damages:
-            bad += damage(folder, given.damages)
-    sys.exit(bool(bad))
+        run(Trials(Path(folder), results), given)
+    sys.exit(any(count.bad for count in results.counts.values()))
+
+
+def run(trials: Trials, given: argparse.Namespace) -> None:
+    """What was asked for."""
+    writers = [int(count) for count in given.writers.split(",")]
+    if given.s3:
+        with s3_server(trials.folder) as address:
+            os.environ |= settings(address)
+            create_bucket(address, "trials")
+            for count in writers:
+                trials.race("s3://trials", "delta", count, given.races)
+        return
+    for count in writers if given.races else ():
+        trials.race(str(trials.folder), given.catalogue, count, given.races)
+    if given.kills:
+        trials.kill(given.catalogue, given.kills)
+    if given.damages:
+        trials.damage(given.damages)
 
 
 if __name__ == "__main__":
