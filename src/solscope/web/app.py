@@ -31,7 +31,8 @@ from solscope.web.guard import Guard
 from solscope.web.library import Library, NotShownError
 from solscope.web.openapi import openapi
 from solscope.web.page import is_known, page
-from solscope.web.upload import room, take_upload
+from solscope.web.quota import Quota
+from solscope.web.upload import Body, UploadLimits, take_upload
 
 JSON = "application/json"
 ICON = (
@@ -95,15 +96,18 @@ def _handler(endpoint: Endpoint, library: Library) -> Callable[[Request], Awaita
 
 
 def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitable[Response]]:
+    limits = UploadLimits(uploads.max_bytes, Quota(uploads.folder, uploads.quota_bytes))
+
     async def handle(request: Request) -> Response:
         asked = request.query_params
+        length = request.headers.get("content-length", "")
         try:
             entry = await take_upload(
                 library,
                 uploads.folder,
                 asked.get("name", ""),
-                request.stream(),
-                min(uploads.max_bytes, room(uploads.folder, uploads.quota_bytes)),
+                Body(request.stream(), int(length) if length.isdecimal() else 0),
+                limits,
                 asked.get("store") == "1" and library.has_store,
             )
         except LimitError as error:

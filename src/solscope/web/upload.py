@@ -9,6 +9,7 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,7 @@ from solscope.errors import LimitError, SolscopeError, UsageError
 from solscope.files import new_file
 from solscope.web.background_thread import run_in_thread
 from solscope.web.library import Library, ProfileEntry
+from solscope.web.quota import Quota
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 MAX_NAME_LENGTH = 120
@@ -32,14 +34,24 @@ class Uploaded(ProfileEntry, frozen=True):
     """Whether it is new in the store; false when it was there, or was not to go there."""
 
 
-def room(folder: Path, quota_bytes: int) -> int:
-    """How many bytes of the quota are left, uploads that are coming in included."""
-    if not folder.is_dir():
-        return quota_bytes  # Writing says what is wrong.
-    used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    if used >= quota_bytes:
-        raise LimitError(f"the uploads here have reached {quota_bytes:,} bytes: remove some first")
-    return quota_bytes - used
+class Body(NamedTuple):
+    """What a client sends."""
+
+    pieces: AsyncIterator[bytes]
+    length: int = 0
+    """As it says; 0 when it does not."""
+
+
+class UploadLimits(NamedTuple):
+    """How large one upload may be, and all together."""
+
+    max_bytes: int
+    quota: Quota
+
+    def check(self, name: str, size: int) -> None:
+        """`LimitError` for an upload of this size."""
+        if size > self.max_bytes:
+            raise LimitError(f"{name}: larger than {self.max_bytes:,} bytes")
 
 
 @contextmanager
@@ -69,8 +81,8 @@ async def take_upload(
     library: Library,
     folder: Path,
     name: str,
-    body: AsyncIterator[bytes],
-    max_bytes: int,
+    body: Body,
+    limits: UploadLimits,
     to_store: bool = False,
 ) -> Uploaded:
     """Write one upload into `folder` and show it; a file that is not a profile is removed.
@@ -78,13 +90,18 @@ async def take_upload(
     With `to_store` the profile store takes it as well.
     """
     target = folder / safe_name(name)
-    with _only(target), new_file(target) as work:
+    limits.check(target.name, body.length)
+    with (
+        limits.quota.reservation(body.length) as room,
+        _only(target),
+        new_file(target) as work,
+    ):
         size = 0
         with work.open("xb") as file:
-            async for piece in body:
+            async for piece in body.pieces:
                 size += len(piece)
-                if size > max_bytes:
-                    raise LimitError(f"{target.name}: larger than {max_bytes:,} bytes")
+                limits.check(target.name, size)
+                room.require(size)
                 file.write(piece)
         await run_in_thread(_check, work)
     entry = await run_in_thread(library.add, target)

@@ -18,7 +18,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
-from solscope.errors import LimitError, UsageError
+from solscope.errors import UsageError
 from solscope.web import connections
 from solscope.web.app import Uploads, create_app
 from solscope.web.audit import Audit
@@ -26,8 +26,9 @@ from solscope.web.connections import BodyDeadline, connection_limit
 from solscope.web.guard import COOKIE, HEADERS
 from solscope.web.handlers.suite import _hardware
 from solscope.web.library import Library
+from solscope.web.quota import Quota
 from solscope.web.serve import TOKEN_VARIABLE, Exposure, _server, address_of, chosen_token, listen
-from solscope.web.upload import room, uploading_to
+from solscope.web.upload import uploading_to
 
 DEMO = "demo:vllm-mi300x-graph"
 TOKEN = "a-token-that-is-long-enough"
@@ -188,9 +189,7 @@ def test_uploads_have_a_quota(library: Library, tmp_path: Path) -> None:
     assert asked.post("/api/upload?name=a.json", content=trace, headers=CHANGE).status_code == 201
     assert asked.post("/api/upload?name=b.json", content=trace, headers=CHANGE).status_code == 413
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-    assert room(tmp_path, 30) == 11
-    with pytest.raises(LimitError, match="remove some"):
-        room(tmp_path, 19)
+    assert Quota(tmp_path, 30).left() == 11
 
 
 def test_what_a_kill_left_of_an_upload_is_removed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from starlette.testclient import TestClient
 from solscope.errors import InputError, UsageError
 from solscope.web.app import Uploads, create_app
 from solscope.web.library import Library
-from solscope.web.upload import take_upload
+from solscope.web.quota import Quota
+from solscope.web.upload import Body, UploadLimits, take_upload
 
 DEMO = "demo:vllm-b200"
 RESULTS = Path(__file__).parents[2] / "data" / "bench_results.jsonl"
@@ -77,6 +79,7 @@ def test_an_upload_without_a_place_is_one_line(tmp_path: Path) -> None:
 
 def test_of_two_uploads_of_one_name_the_first_stays(tmp_path: Path) -> None:
     library = Library([DEMO])
+    limits = UploadLimits(1000, Quota(tmp_path, sys.maxsize))
 
     async def both() -> list[object]:
         begun, tried = asyncio.Event(), asyncio.Event()
@@ -89,9 +92,13 @@ def test_of_two_uploads_of_one_name_the_first_stays(tmp_path: Path) -> None:
         async def quick() -> AsyncIterator[bytes]:
             yield EMPTY_TRACE + b" "
 
-        first = asyncio.ensure_future(take_upload(library, tmp_path, "a.json", slow(), 1000))
+        first = asyncio.ensure_future(
+            take_upload(library, tmp_path, "a.json", Body(slow()), limits)
+        )
         await begun.wait()
-        second = asyncio.ensure_future(take_upload(library, tmp_path, "a.json", quick(), 1000))
+        second = asyncio.ensure_future(
+            take_upload(library, tmp_path, "a.json", Body(quick()), limits)
+        )
         await asyncio.wait([second])
         tried.set()
         return list(await asyncio.gather(first, second, return_exceptions=True))
