@@ -129,7 +129,7 @@ def _files(corpus: Corpus, name: str, problems: list[Problem]) -> list[str]:
     for file, size in listed:
         try:
             if not is_url(file) and (there := Path(file).stat().st_size) != size:
-                problems.append(Problem(file, f"bytes: {size:,} expected, {there:,} found"))
+                problems.append(Problem(file, f"{size:,} bytes expected, {there:,} found"))
             if not _has_columns(file, name):
                 problems.append(Problem(file, "the columns are not those of this table"))
                 continue
@@ -253,7 +253,7 @@ def _doubles(profiles: pl.DataFrame) -> Iterator[Problem]:
     for what in ("entry", "id"):
         twice = profiles.group_by(what).len().filter(pl.col("len") > 1)
         for name in sorted(twice[what].to_list()):
-            yield Problem("profiles", f"{what} {name} is there more than once")
+            yield Problem("profiles", f"{what} {name} occurs more than once")
 
 
 def _by_profile(profiles: pl.DataFrame, checks: dict[str, _TableCheck]) -> Iterator[Problem]:

@@ -19,7 +19,8 @@ from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.markdown import Ready
 from solscope.report.layout.quantities import counted, number, pct
 from solscope.report.layout.tables import Column, heading, numbers, table, with_bars
-from solscope.report.results import corpus_maintenance, corpus_watch  # noqa: F401 - has a form.
+from solscope.report.results import corpus_watch  # noqa: F401 - has a form.
+from solscope.report.results.corpus_maintenance import failed_files, leftovers_text
 from solscope.report.results.operators import axes_text
 from solscope.text import clean, shorten
 from solscope.views.hotspots import TARGET_PCT
@@ -34,7 +35,7 @@ def add_parts(result: AddResult, screen: Screen) -> list[Printable]:
     parts: list[Printable] = [
         Text(f"{counts}, failed {len(result.failed):,}{others if result.ignored else ''}")
     ]
-    return parts + corpus_maintenance.failed_files(result.failed, screen.width)
+    return parts + failed_files(result.failed, screen.width)
 
 
 @form("corpus_compact", CorpusStatus)
@@ -50,8 +51,7 @@ def status_parts(result: CorpusStatus, screen: Screen, *, url: str) -> list[Prin
         Text(f"{size}; schema {result.store_schema}; {result.engine}"),
     ]
     if result.leftover_entries:
-        left = counted(result.leftover_entries, "unfinished attempt")
-        parts.append(Text(f"{left}: not part of the store, removed by `corpus compact`"))
+        parts.append(Text(leftovers_text(result.leftover_entries)))
     for title, counts in (
         ("GPU", result.gpus),
         ("model", result.models),

@@ -20,19 +20,18 @@ from solscope.report.layout.tables import Column, table
 @form("corpus_verify", Verification)
 def verify_parts(result: Verification, screen: Screen, *, url: str) -> list[Printable]:
     """What is wrong, or that nothing is."""
-    checked = f"{counted(result.profiles, 'profile')} in {counted(result.files, 'file')} checked"
-    problems = counted(len(result.problems), "problem") if result.problems else "all is well"
+    checked = f"checked {counted(result.profiles, 'profile')} in {counted(result.files, 'file')}"
+    problems = counted(len(result.problems), "problem") if result.problems else "no problems"
     parts: list[Printable] = [Text(f"{checked}: {problems}", style="bold")]
     if result.files_from_earlier_check:
         earlier = counted(result.files_from_earlier_check, "file")
-        parts.append(Text(f"{earlier} unchanged since an earlier check (--full reads all)"))
+        parts.append(Text(f"{earlier} not read: unchanged since the last check (--full reads all)"))
     if result.leftover_entries:
-        left = counted(result.leftover_entries, "unfinished attempt")
-        parts.append(Text(f"{left}: not part of the store, removed by `corpus compact`"))
+        parts.append(Text(leftovers_text(result.leftover_entries)))
     if result.unrecorded_batches:
-        batches = counted(result.unrecorded_batches, "commit")
+        batches = counted(result.unrecorded_batches, "batch", "batches")
         parts.append(
-            Text(f"{batches} without a record, nothing is missing: `corpus repair` writes it")
+            Text(f"{batches} not recorded, but no profile is missing: run `corpus repair`")
         )
     if result.problems:
         columns = (Column("where", text=True, spare=1), Column("what", text=True))
@@ -43,6 +42,12 @@ def verify_parts(result: Verification, screen: Screen, *, url: str) -> list[Prin
         more = f"{result.doubled_profiles:,} {have} more rows than were written"
         parts += [Text(""), Text(f"{more}: `solscope corpus repair {url}` removes duplicates")]
     return parts
+
+
+def leftovers_text(count: int) -> str:
+    """What rows without a profile are, and what removes them."""
+    adds = counted(count, "interrupted or running add")
+    return f"{adds}: rows without a profile, which `corpus compact` removes"
 
 
 @form("corpus_repair", RepairResult)
@@ -57,8 +62,8 @@ def repair_parts(result: RepairResult, screen: Screen, *, url: str) -> list[Prin
     else:
         parts.append(Text(f"{url}: no duplicate rows"))
     if result.accepted_loss:
-        lost = counted(result.accepted_loss, "lost profile")
-        parts.append(Text(f"{lost} no longer expected"))
+        lost = counted(result.accepted_loss, "profile")
+        parts.append(Text(f"accepted the loss of {lost}"))
     if result.tables:
         columns = (Column("rows"), Column("profiles"), Column("table", text=True))
         cells = [[f"{row.rows:,}", f"{row.profiles:,}", row.table] for row in result.tables]
@@ -84,7 +89,7 @@ def migrate_parts(result: Migration, _: Screen, *, url: str) -> list[Printable]:
     profiles = counted(result.profiles, "profile")
     if result.before == result.after:
         return [Text(f"{url}: schema {result.after} already, {profiles}")]
-    return [Text(f"{url}: schema {result.before} brought to {result.after}, {profiles}")]
+    return [Text(f"{url}: migrated from schema {result.before} to {result.after}, {profiles}")]
 
 
 @form("corpus_spool", SpoolResult)

@@ -70,7 +70,7 @@ def test_a_lost_commit_is_named_and_can_be_given_up(
     assert run(["corpus", "repair", corpus.url]) == 1
     assert "cannot be repaired" in capsys.readouterr().out
     assert run(["corpus", "repair", corpus.url, "--accept-loss"]) == 0
-    assert "1 lost profile no longer expected" in capsys.readouterr().out
+    assert "accepted the loss of 1 profile" in capsys.readouterr().out
     checked = verify(corpus)
     assert (checked.problems, checked.unrecorded_batches) == ([], 0)
     assert repair(corpus, accept=True).accepted_loss == 0

@@ -44,7 +44,7 @@ def test_a_migrated_store_has_what_it_had(
     old: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["corpus", "migrate", old]) == 0
-    assert f"brought to {SCHEMA_VERSION}, 3 profiles" in " ".join(capsys.readouterr().out.split())
+    assert f"to {SCHEMA_VERSION}, 3 profiles" in " ".join(capsys.readouterr().out.split())
     corpus = open_corpus(old)
     checked = verify(corpus)
     assert (checked.problems, checked.profiles, checked.unrecorded_batches) == ([], 3, 0)
