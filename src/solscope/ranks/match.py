@@ -22,7 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from solscope.ranks.kinds import EVEN, POINT_TO_POINT, SYNCHRONIZING
-from solscope.run import Rank, Run
+from solscope.run import CALL_SCHEMA, Rank, Run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,6 +40,14 @@ TIGHT = 0.1
 """Ends are together when they are closer than this share of the way to the next call."""
 ODD = 0.02
 """Share of pairs that need not overlap: rounding, and clocks that jump."""
+PROBE, PROBES, RIVALS = 192, 3, 32
+"""Whether ranks have the same calls is tried in other orders too, at which stretches of so many
+calls, in so many places, fit best: so many of each."""
+CLEAR = 60.0
+"""How much more likely, as a logarithm, the plain order must be: clocks that are 60 years apart
+weigh 57 in `_likelihood`."""
+FAR = 4096
+"""Places that are so many calls away are not looked at."""
 MOST_SHIFTS = 2000
 LEAST_NS = 100.0
 """Shorter differences are noise."""
@@ -83,7 +91,8 @@ class _Calls:
     key: NDArray[np.int64]
     start: Floats
     end: Floats
-    sequence: list[int | None]
+    sequence: Ints
+    """-1 where none is recorded."""
 
 
 def match(run: Run) -> Matched:
@@ -91,6 +100,10 @@ def match(run: Run) -> Matched:
     tables = [_keyed(rank) for rank in run.ranks]
     names = {key for table in tables for key in table["key"].unique().to_list()}
     codes = {name: code for code, name in enumerate(sorted(names))}
+    tables = [
+        table.with_columns(pl.col("key").replace_strict(codes, return_dtype=pl.Int64))
+        for table in tables
+    ]
     zero = min((int(t["end_ns"].to_numpy().min()) for t in tables if t.height), default=0)
     groups = sorted({name for table in tables for name in table["in"].unique().to_list()})
     parts, how, related = [], [], set()
@@ -98,7 +111,7 @@ def match(run: Run) -> Matched:
         members = {
             at: calls
             for at, table in enumerate(tables)
-            if (calls := _calls_of(table, group, codes, zero)).row.size
+            if (calls := _calls_of(table, group, zero)).row.size
         }
         index, by, pairs = _match_group(members, len(tables), group.startswith(PEERS))
         parts.append(index)
@@ -142,16 +155,16 @@ def _keyed(rank: Rank) -> pl.DataFrame:
     )
 
 
-def _calls_of(table: pl.DataFrame, group: str, codes: dict[str, int], zero: int) -> _Calls:
+def _calls_of(table: pl.DataFrame, group: str, zero: int) -> _Calls:
     calls = table.filter(pl.col("in") == group).sort("end_ns", maintain_order=True)
     # Differences of Unix times in ns need more digits than a float has.
     starts, ends = (calls[name].to_numpy() - zero for name in ("start_ns", "end_ns"))
     return _Calls(
         calls["row"].cast(pl.Int64).to_numpy(),
-        np.array([codes[key] for key in calls["key"]], np.int64),
+        calls["key"].to_numpy(),
         starts.astype(np.float64),
         ends.astype(np.float64),
-        calls["sequence"].to_list(),
+        calls["sequence"].fill_null(-1).to_numpy(),
     )
 
 
@@ -174,8 +187,7 @@ def _match_group(
         index[mine, at] = calls.row[theirs]
         if mine.size:
             related |= {reference, at}
-        for place, name in zip(mine, by, strict=True):
-            how[place] = name if how[place] == "order" else how[place]
+        how[mine] = np.where(how[mine] == "order", by, how[mine])
     _join_split(index, base, reference)
     return index, list(how), related
 
@@ -203,8 +215,11 @@ def _join_split(index: Ints, base: _Calls, reference: int) -> None:
 
 def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
     """Pairs of positions that are the same collective, and how each pair was found."""
-    if all(n is not None for n in (*base.sequence, *other.sequence)):
+    if (base.sequence >= 0).all() and (other.sequence >= 0).all():
         return _by_sequence(base, other)
+    if _clearly_same(base, other):
+        everything = np.arange(base.row.size)
+        return everything, everything, ["end"] * everything.size
     nothing = np.empty(0, np.int64)
     best, mine, theirs = -np.inf, nothing, nothing
     tried: set[tuple[bytes, bytes]] = set()
@@ -229,6 +244,50 @@ def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
     theirs = np.concatenate((theirs, np.array([b for _, b in more], np.int64)))
     order = np.argsort(mine, kind="stable")
     return mine[order], theirs[order], [by[at] for at in order]
+
+
+def _clearly_same(base: _Calls, other: _Calls) -> bool:
+    """Whether two ranks have the same calls, and no other order of them comes near the plain one.
+
+    This decides nearly all pairs of ranks without trying offsets. How much closer the times between
+    calls are in the plain order counts once per call, as in `_likelihood`.
+    """
+    size = base.row.size
+    if size < PROBE or size != other.row.size or not np.array_equal(base.key, other.key):
+        return False
+    gaps, theirs = np.diff(base.end), np.diff(other.end)
+    plain = _apart(gaps, theirs, 0)
+    for shift in _rivals(gaps, theirs):
+        shared = gaps.size - abs(shift)
+        if shared * np.log(_apart(gaps, theirs, shift) / plain) < CLEAR:
+            return False
+    offset = np.array([0.0, float(np.median(other.end - base.end))])
+    pairs = _refined(base, other, _near(base, other, offset, 20 * TOGETHER_NS))
+    in_order = np.arange(size)
+    same = np.array_equal(pairs[0], in_order) and np.array_equal(pairs[1], in_order)
+    return same and _evidence(base, other, pairs) >= SURE
+
+
+def _apart(gaps: Floats, theirs: Floats, shift: int) -> float:
+    """How far apart the times between calls are, in the middle, some calls further on."""
+    mine = gaps[max(0, -shift) : gaps.size - max(0, shift)]
+    other = theirs[max(0, shift) : theirs.size - max(0, -shift)]
+    return max(float(np.median(np.abs(mine - other))), LEAST_NS)
+
+
+def _rivals(gaps: Floats, theirs: Floats) -> set[int]:
+    """Shifts at which a stretch of calls fits best, the plain order left out."""
+    length = min(PROBE, gaps.size // 2)
+    places = np.lib.stride_tricks.sliding_window_view(theirs, length)
+    found: set[int] = set()
+    for start in np.linspace(0, gaps.size - length, PROBES).astype(int).tolist():
+        first = max(0, start - FAR)
+        near = places[first : start + FAR]
+        apart = np.median(np.abs(near - gaps[start : start + length]), axis=1)
+        best = np.argsort(apart, kind="stable")[:RIVALS]
+        found |= {int(at) + first - start for at in best}
+    # Far shifts leave few calls to compare.
+    return {shift for shift in found if shift and abs(shift) < gaps.size // 2}
 
 
 def _align_peers(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
@@ -278,9 +337,9 @@ def _by_sequence(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
     return mine, theirs, ["sequence"] * len(pairs)
 
 
-def _numbered(calls: _Calls) -> dict[tuple[int | None, int], int]:
+def _numbered(calls: _Calls) -> dict[tuple[int, int], int]:
     """Positions of calls by sequence number and key; a number that occurs twice is ambiguous."""
-    named = list(zip(calls.sequence, calls.key.tolist(), strict=True))
+    named = list(zip(calls.sequence.tolist(), calls.key.tolist(), strict=True))
     times = Counter(named)
     return {call: at for at, call in enumerate(named) if times[call] == 1}
 
@@ -367,8 +426,15 @@ def _line(x: Floats, y: Floats) -> Floats:
             break
         if keep.sum() < 8 or np.ptp(x[keep]) < 1e6:
             return np.array([0.0, float(np.median(y[keep]))])
-        line, before = np.polyfit(x[keep], y[keep], 1), keep
+        line, before = _least_squares(x[keep], y[keep]), keep
     return line
+
+
+def _least_squares(x: Floats, y: Floats) -> Floats:
+    """The line with the least squares, as polynomial coefficients."""
+    from_middle, height = x - x.mean(), y.mean()
+    slope = float((from_middle * (y - height)).sum() / (from_middle**2).sum())
+    return np.array([slope, float(height - slope * x.mean())])
 
 
 def _nearest(keys: Ints, ends: Floats, other_keys: Ints, other_ends: Floats) -> tuple[Ints, Ints]:
@@ -512,37 +578,38 @@ def step_shifts(ranks: tuple[Rank, ...], index: Ints) -> list[int]:
     return shifts
 
 
+_FACTS = ("kind", "group", "step", "layer")
+
+
 def _describe(ranks: tuple[Rank, ...], index: Ints, how: list[str]) -> pl.DataFrame:
     """What a collective is; bytes are the mean of all ranks.
 
     Steps are numbered as by the rank with most collectives: others may have begun later.
     """
     count = index.shape[0]
-    facts: dict[str, list[object]] = {
-        name: [None] * count for name in ("kind", "group", "step", "layer")
-    }
     total, known = np.zeros(count), np.zeros(count)
     order = sorted(range(len(ranks)), key=lambda at: int((index[:, at] >= 0).sum()))
     shifts = step_shifts(ranks, index)
+    facts = pl.DataFrame(schema={name: CALL_SCHEMA[name] for name in _FACTS}).clear(count)
     for at in order:
-        calls_here = np.flatnonzero(index[:, at] >= 0)
-        rows = ranks[at].calls[index[calls_here, at]].with_columns(pl.col("step") + shifts[at])
-        for name, values in facts.items():
-            for place, value in zip(calls_here, rows[name].to_list(), strict=True):
-                values[place] = value
-        size = rows["bytes"].to_numpy().astype(np.float64)
-        sized = ~np.isnan(size)
-        total[calls_here[sized]] += size[sized]
-        known[calls_here[sized]] += 1
+        has_call = index[:, at] >= 0
+        rows = ranks[at].calls.with_columns(pl.col("step") + shifts[at])
+        mine = rows[pl.Series(index[:, at]).set(pl.Series(~has_call), None)]
+        here = pl.Series(has_call)
+        facts = pl.DataFrame([mine[name].zip_with(here, facts[name]) for name in _FACTS])
+        size = mine["bytes"].cast(pl.Float64).to_numpy()
+        sized = has_call & ~np.isnan(size)
+        total[sized] += size[sized]
+        known[sized] += 1
     sizes = [int(t / k) if k else None for t, k in zip(total, known, strict=True)]
     kinds = ["send_receive" if kind in POINT_TO_POINT else kind for kind in facts["kind"]]
     return pl.DataFrame(
         {
             "kind": pl.Series(kinds, dtype=pl.String),
-            "group": pl.Series(facts["group"], dtype=pl.String),
+            "group": facts["group"],
             "bytes": pl.Series(sizes, dtype=pl.Int64),
-            "step": pl.Series(facts["step"], dtype=pl.Int32),
-            "layer": pl.Series(facts["layer"], dtype=pl.Int32),
+            "step": facts["step"],
+            "layer": facts["layer"],
             "by": pl.Series(how, dtype=pl.String),
             "synchronizing": pl.Series([k in SYNCHRONIZING for k in kinds], dtype=pl.Boolean),
         }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
+import pytest
 
+from solscope.ranks import match as module
 from solscope.ranks.match import Matched, match
 from solscope.run import Run
 from tests.ranks_making import MS, US, Program, make, with_call, without
@@ -150,3 +153,38 @@ def test_a_send_matches_the_receive_of_its_peer() -> None:
     assert (matched.index >= 0).all()
     assert set(matched.table["kind"]) == {"send_receive"}
     assert not matched.table["synchronizing"].any()
+
+
+REGULAR = Program(ranks=3, steps=12, calls=40, jitter=5 * US, offset=lambda rank: rank * 7 * MS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run: run,
+        lambda run: without(run, 1, [17]),
+        lambda run: without(without(run, 1, [0]), 0, [12 * 40 - 1]),
+        lambda run: without(without(run, 1, range(40)), 2, range(440, 480)),
+        lambda run: with_call(run, 2, 100, 30 * US),
+    ],
+    ids=["same", "one less", "shifted by a call", "shifted by a step", "one more"],
+)
+def test_ranks_with_the_same_calls_are_matched_as_the_search_for_offsets_does(
+    change: Callable[[Run], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where both have as many calls of the same kinds, but not the same ones."""
+    run = change(make(REGULAR))
+    quick = match(run)
+    monkeypatch.setattr(module, "_clearly_same", lambda base, other: False)
+    searched = match(run)
+    assert np.array_equal(quick.index, searched.index)
+    assert quick.table.equals(searched.table)
+
+
+def test_nearly_all_ranks_are_matched_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(*_: object) -> list[float]:
+        raise AssertionError("offsets are searched for")
+
+    monkeypatch.setattr(module, "_offsets", search)
+    matched = match(make(replace(REGULAR, jitter=40 * US)))
+    assert (matched.index == np.arange(480)[:, None]).all()
