@@ -43,9 +43,6 @@ ODD = 0.02
 PROBE, PROBES, RIVALS = 192, 3, 32
 """Whether ranks have the same calls is tried in other orders too, at which stretches of so many
 calls, in so many places, fit best: so many of each."""
-CLEAR = 60.0
-"""How much more likely, as a logarithm, the plain order must be: clocks that are 60 years apart
-weigh 57 in `_likelihood`."""
 FAR = 4096
 """Places that are so many calls away are not looked at."""
 MOST_SHIFTS = 2000
@@ -247,20 +244,18 @@ def _align(base: _Calls, other: _Calls) -> tuple[Ints, Ints, list[str]]:
 
 
 def _clearly_same(base: _Calls, other: _Calls) -> bool:
-    """Whether two ranks have the same calls, and no other order of them comes near the plain one.
+    """Whether two ranks have the same calls, and no other order of them is more likely.
 
-    This decides nearly all pairs of ranks without trying offsets. How much closer the times between
-    calls are in the plain order counts once per call, as in `_likelihood`.
+    This decides nearly all pairs of ranks without a search for offsets: what is compared is what
+    `_likelihood` compares, for the orders in which some stretch of calls fits best.
     """
     size = base.row.size
     if size < PROBE or size != other.row.size or not np.array_equal(base.key, other.key):
         return False
-    gaps, theirs = np.diff(base.end), np.diff(other.end)
-    plain = _apart(gaps, theirs, 0)
-    for shift in _rivals(gaps, theirs):
-        shared = gaps.size - abs(shift)
-        if shared * np.log(_apart(gaps, theirs, shift) / plain) < CLEAR:
-            return False
+    usual = _usual(base)
+    plain = _shifted(base, other, 0, usual)
+    if any(_shifted(base, other, shift, usual) >= plain for shift in _rivals(base, other)):
+        return False
     offset = np.array([0.0, float(np.median(other.end - base.end))])
     pairs = _refined(base, other, _near(base, other, offset, 20 * TOGETHER_NS))
     in_order = np.arange(size)
@@ -268,15 +263,18 @@ def _clearly_same(base: _Calls, other: _Calls) -> bool:
     return same and _evidence(base, other, pairs) >= SURE
 
 
-def _apart(gaps: Floats, theirs: Floats, shift: int) -> float:
-    """How far apart the times between calls are, in the middle, some calls further on."""
-    mine = gaps[max(0, -shift) : gaps.size - max(0, shift)]
-    other = theirs[max(0, shift) : theirs.size - max(0, -shift)]
-    return max(float(np.median(np.abs(mine - other))), LEAST_NS)
+def _shifted(base: _Calls, other: _Calls, shift: int, usual: float) -> float:
+    """How likely it is that the calls of the other rank are those so many places before."""
+    mine = base.end[max(0, -shift) : base.end.size - max(0, shift)]
+    theirs = other.end[max(0, shift) : other.end.size - max(0, -shift)]
+    offset = float(np.median(theirs - mine))
+    apart = float(np.median(np.abs(np.diff(mine) - np.diff(theirs))))
+    return mine.size * _closer(apart, usual) - _far_apart(offset)
 
 
-def _rivals(gaps: Floats, theirs: Floats) -> set[int]:
+def _rivals(base: _Calls, other: _Calls) -> set[int]:
     """Shifts at which a stretch of calls fits best, the plain order left out."""
+    gaps, theirs = np.diff(base.end), np.diff(other.end)
     length = min(PROBE, gaps.size // 2)
     places = np.lib.stride_tricks.sliding_window_view(theirs, length)
     found: set[int] = set()
@@ -523,12 +521,25 @@ def _likelihood(base: _Calls, other: _Calls, pairs: tuple[Ints, Ints]) -> float:
     """
     mine, theirs = pairs
     apart = float(np.median(np.abs(np.diff(base.end[mine]) - np.diff(other.end[theirs]))))
-    gaps = np.diff(base.end)
-    usual = float(np.median(np.abs(gaps - np.random.default_rng(7).permutation(gaps))))
-    closer = np.log(max(usual, LEAST_NS) / max(min(apart, usual), LEAST_NS))
     offset = float(np.median(other.end[theirs] - base.end[mine]))
     lost = _shared(base, other, pairs) - mine.size
-    return float(mine.size * closer - LOST * lost - 2 * np.log1p(abs(offset) / LIKELY_NS))
+    return mine.size * _closer(apart, _usual(base)) - LOST * lost - _far_apart(offset)
+
+
+def _usual(base: _Calls) -> float:
+    """How much the times between different calls of a rank differ, in the middle."""
+    gaps = np.diff(base.end)
+    return float(np.median(np.abs(gaps - np.random.default_rng(7).permutation(gaps))))
+
+
+def _closer(apart: float, usual: float) -> float:
+    """How much closer times between calls are than those of different calls, as a logarithm."""
+    return float(np.log(max(usual, LEAST_NS) / max(min(apart, usual), LEAST_NS)))
+
+
+def _far_apart(offset: float) -> float:
+    """What recorded clocks that differ so much weigh against an offset."""
+    return float(2 * np.log1p(abs(offset) / LIKELY_NS))
 
 
 def _shared(base: _Calls, other: _Calls, pairs: tuple[Ints, Ints]) -> float:
