@@ -115,6 +115,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
 """Commands that print each form; exit code 1 is an answer."""
 ELSEWHERE = {
     "bench_check": "tests/unit/bench/run/test_evaluate.py",
+    "bench_profile": "tests/unit/bench/test_counters.py",
     "bench_tune": "tests/unit/bench/test_tune.py",
     "bench_run": "the same function prints it as bench_check",
     "hardware_measure": "needs a GPU; the same function prints it as hardware_show",

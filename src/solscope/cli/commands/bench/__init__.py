@@ -11,6 +11,7 @@ import click
 
 from solscope.cli import completion
 from solscope.cli.arguments import OutputPath, output_folder_option
+from solscope.cli.commands.bench.profiling import profile
 from solscope.cli.commands.bench.results import compare, leaderboard, score, verify
 from solscope.cli.commands.bench.tuning import tune
 from solscope.cli.interrupts import ended_as_by_hand
@@ -315,5 +316,5 @@ def new(operator: str, target: Path | None, language: str, force: bool, output: 
     click.echo(f"solscope: next: solscope bench check {folder} --op {operator}{hint}", err=True)
 
 
-for _command in (tune, score, compare, leaderboard, verify):
+for _command in (tune, profile, score, compare, leaderboard, verify):
     command.add_command(_command)

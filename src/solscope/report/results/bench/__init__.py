@@ -16,6 +16,7 @@ from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import counted, number, pct
 from solscope.report.layout.tables import Column, heading, numbers, table
+from solscope.report.results.bench import counters as counters
 from solscope.report.results.bench import tune as tune
 from solscope.text import clean
 
