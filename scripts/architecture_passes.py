@@ -155,7 +155,8 @@ def judge(given: RecordedPass) -> Counter[Claims]:
     out: Counter[Claims] = Counter()
     letters = tuple(kernel.letter for kernel in given.kernels)
     products = tuple(kernel.product for kernel in given.kernels)
-    found = vars(places)["_place_pass"](letters, products, cut=given.cut)
+    # Not from the cache: which patterns are known, and how layers are cut, changes between calls.
+    found = vars(places)["_place_pass"].__wrapped__(letters, products, cut=given.cut)
     if found is None:
         return out
     at = [None if code < 0 else found.labels[code] for code in found.code.tolist()]

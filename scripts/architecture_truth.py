@@ -284,6 +284,7 @@ class _LayerTruth:
         self.sections = [self._section(self.paths[i]) for i in rows]
         self.turn = {i: at for at, i in enumerate(rows)}
         self.moe = any(_is_experts(self.paths[i]) for i in rows if self._section_of(i) == "feed")
+        self.modulated = any("Modulation" in name for i in rows for name in self.paths[i])
         self.expert_products = 0
         self.attended = False
         self.attending: set[str] = set()
@@ -342,7 +343,10 @@ class _LayerTruth:
         if section == "residual" and self._mixes_itself():
             return self._unnamed(function)
         if section == "residual":
-            scaled = "AUnaryFunctor" in self.truth.recorded[i].name
+            name = self.truth.recorded[i].name
+            if self.modulated and re.search(r"MulFunctor|FunctorOn\w+_add", name):
+                return "modulation residual"  # the scale of a norm, written out
+            scaled = "AUnaryFunctor" in name
             return "residual o_proj qkv gating down other" if scaled else "residual"
         return self._experts(i) if self.moe else self._dense(i)
 
@@ -448,7 +452,7 @@ class _LayerTruth:
             return "post_norm input_norm"
         if "LayerSelfAttention" in path:
             return "input_norm"
-        if feeding and feeding[0] < at < mixing[-1]:
+        if mixing[0] < at < mixing[-1]:
             return "post_norm input_norm"  # before a second attention
         if feeding and at > feeding[-1]:
             return "post_norm residual other"

@@ -29,7 +29,14 @@ from reliability_curve import Point, draw
 from stress_layers import stressed
 
 from solscope.attribution import layers, patterns
-from solscope.attribution.confidence import AGREED, SUBJECTS, UNSEEN, confidence, measured
+from solscope.attribution.confidence import (
+    AGREED,
+    SUBJECTS,
+    UNSEEN,
+    confidences,
+    measured,
+    pool_of,
+)
 from solscope.attribution.layers import find_layers, stack_models
 from solscope.attribution.roles import layer_roles
 from solscope.attribution.sequence import units
@@ -42,27 +49,33 @@ UNUSUAL = 4 / 27
 """Architectures among those held out that are built as none before them: Falcon-Mamba, LongCat,
 DINOv3 and PixArt. Changed passes count as much, all of them together."""
 FAMILIES = {
-    "bert": ("bert", "roberta", "electra", "distilbert", "debertav2", "modernbert"),
+    "bert": (
+        *("bert", "roberta", "electra", "distilbert", "debertav2", "modernbert"),
+        *("albert", "nomicbert", "roformer"),
+    ),
     "vit": ("vit", "dinov2", "dinov3", "beit"),
-    "towers": ("clip", "owlv2", "owlvit", "siglip", "siglip2towers"),
-    "t5": ("t5", "mt5"),
-    "bart": ("bart", "whisper", "biogpt", "opt", "xglm"),
-    "diffusion": ("dit", "sd3", "flux", "pixart"),
+    "towers": ("clip", "owlv2", "owlvit", "siglip", "siglip2towers", "chineseclip"),
+    "t5": ("t5", "mt5", "umt5"),
+    "bart": ("bart", "whisper", "biogpt", "opt", "xglm", "pegasus", "wav2vec2"),
+    "diffusion": ("dit", "sd3", "flux", "pixart", "lumina"),
     "mamba": ("mamba2", "falconmamba", "bamba", "zamba2", "nemotronh", "jamba"),
-    "deepseek": ("deepseekv2", "glm4moelite", "longcatflash"),
-    "gpt": ("gpt2", "gptneo", "gptj", "codegen", "gptbigcode", "gptneox", "starcoder2", "bloom"),
+    "deepseek": ("deepseekv2", "glm4moelite", "longcatflash", "kimilinear", "youtu"),
+    "gpt": (
+        *("gpt2", "gptneo", "gptj", "codegen", "gptbigcode", "gptneox", "starcoder2", "bloom"),
+        "openaigpt",
+    ),
     "phi": ("phi", "phi3", "phimoe"),
-    "gemma": ("gemma", "gemma2", "gemma3", "recurrentgemma"),
+    "gemma": ("gemma", "gemma2", "gemma3", "gemma3n", "recurrentgemma"),
     "granite": ("granite", "granitemoe", "granitemoehybrid"),
     "olmo": ("olmo", "olmo2", "olmo3", "olmoe", "olmohybrid"),
-    "qwen": ("qwen2", "qwen2moe", "qwen3"),
+    "qwen": ("qwen2", "qwen2moe", "qwen3", "qwen35"),
     "cohere": ("cohere", "cohere2"),
-    "glm": ("glm4", "glm4moe"),
+    "glm": ("glm", "glm4", "glm4moe"),
     "falcon": ("falcon", "falconh1"),
     "mistral": ("mistral", "ministral", "mixtral", "minimax"),
     "ernie": ("ernie45", "ernie45moe"),
     "exaone": ("exaone4", "exaonemoe"),
-    "hunyuan": ("hunyuan", "hunyuanmoe"),
+    "hunyuan": ("hunyuan", "hunyuanmoe", "hyv3"),
     "lfm2": ("lfm2", "lfm2moe"),
     "nemotron": ("nemotron", "arcee"),
 }
@@ -199,10 +212,16 @@ def shares(by_name: dict[str, Judged]) -> Shares:
 def _keys(said: Claims) -> Iterator[tuple[Key, bool]]:
     """Subject and evidence of each claim, and whether it is right."""
     for claim in said.claims:
-        yield (claim.subject, claim.evidence), claim.right
-        if said.agrees and claim.subject != "role":
-            # The same with a config at hand, which states what modules show.
-            yield (claim.subject, claim.evidence + AGREED), claim.right
+        every = [claim.evidence] if claim.subject == "layer" else _with_pool(claim.evidence)
+        for evidence in every:
+            yield (claim.subject, evidence), claim.right
+            if said.agrees and claim.subject != "role":
+                # The same with a config at hand, which states what modules show.
+                yield (claim.subject, evidence + AGREED), claim.right
+
+
+def _with_pool(evidence: str) -> list[str]:
+    return [evidence, pool_of(evidence)]
 
 
 LEAST_TIME = 1e-6
@@ -229,14 +248,16 @@ def as_toml(found: Shares, known: frozenset[str], names: int) -> str:
 def without(found: Shares, name: str) -> dict[Key, float]:
     """Confidence by a table that was made without the family of an architecture."""
     family = family_of(name)
-    others = {
-        key: [row for other, row in rows.items() if family_of(other) != family]
-        for key, rows in found.items()
-    }
+    others: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+    for (subject, evidence), rows in found.items():
+        rest = [row for other, row in rows.items() if family_of(other) != family]
+        if rest:
+            right = sum(n * share for n, share in rest)
+            others[subject][evidence] = right, sum(n for n, _ in rest)
     return {
-        key: confidence(sum(n * share for n, share in rows), sum(n for n, _ in rows))
-        for key, rows in others.items()
-        if rows
+        (subject, evidence): sure
+        for subject, rows in others.items()
+        for evidence, sure in confidences(rows, subject).items()
     }
 
 

@@ -28,7 +28,7 @@ IN_REPOSITORY = {
     "gemma2": 6, "granitemoehybrid": 4, "jetmoe": 4, "lfm2": 6, "olmo": 6, "phimoe": 4, "qwen3": 6,
 }  # fmt: skip
 """Recordings of `results/architectures` that are right, so that a public clone notices when one is
-no longer; `scripts/calibrate_layers.py` scores all 56, mistakes included."""
+no longer; `scripts/calibrate_layers.py` scores all of them, mistakes included."""
 LAYERS |= IN_REPOSITORY
 RESULTS = Path(__file__).parents[2] / "results" / "architectures"
 _LAYER = re.compile(r"^nn\.Module: \w*(?:DecoderLayer|NeoXLayer)_(\d+)$")

@@ -46,15 +46,17 @@ def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
     if _follows_norm(head, gaps):
         head = Letter.NORM + head
         norm = before.rfind(Letter.NORM, 0, first)
-        if norm < 0:
+        if norm < 0 and Letter.GATHER not in before:
             return None
         # A first layer without a norm of its own begins at its projection: what the prologue
         # computes after the norm of the embedding, products included, is no part of it. A norm
         # right before a product is that of the layer, whatever follows in between.
         between = before[norm + 1 : first]
-        if between[:1] in PRODUCTS or not any(letter in PRODUCTS for letter in between):
+        if norm >= 0 and (
+            between[:1] in PRODUCTS or not any(letter in PRODUCTS for letter in between)
+        ):
             first = norm
-    elif first > 0 and before[first - 1] == Letter.NORM:
+    elif head[0] not in NORMS and first > 0 and before[first - 1] == Letter.NORM:
         # The first layer has a norm of its own where the others have it fused into an all-reduce.
         first -= 1
     cuts = _cut_gaps(gaps, head)

@@ -93,10 +93,11 @@ def _mixing(text: str, layer: Layer) -> str:
 def _as_stacks(text: str, layers: Sequence[Layer]) -> list[Layer]:
     """The layers with the number of their stack, and without what lies between two stacks."""
     tails = Counter(_tail(text, layer) for layer in layers[:-1])
+    heads = Counter(_head(text, layer) for layer in layers[1:] if layer.mixers)
     out = list(layers[:1])
     for following in layers[1:]:
         layer = out[-1]
-        between = _between(text, layer, following, tails)
+        between = _between(text, layer, following, tails, heads)
         if between is None:
             out.append(following._replace(stack=layer.stack))
         else:
@@ -111,20 +112,37 @@ def _tail(text: str, layer: Layer) -> str:
     return without_helpers(text[mixed : layer.end])[0]
 
 
+def _head(text: str, layer: Layer) -> str:
+    return without_helpers(text[layer.start : layer.mixers[0].start])[0]
+
+
 def _between(
-    text: str, layer: Layer, following: Layer, tails: Counter[str]
+    text: str, layer: Layer, following: Layer, tails: Counter[str], heads: Counter[str]
 ) -> tuple[int, int] | None:
     """End of one stack and start of the next, where an embedding stands between two layers."""
     if not following.mixers:
         return None
-    product = next(
-        (i for i in range(following.start, following.mixers[0].start) if text[i] in PRODUCTS), -1
-    )
+    product = _usual_projection(text, following, heads)
     first = _usual_end(text, layer, tails)
     if product < 0 or Letter.GATHER not in text[first:product]:
         return None
     norms = [i for i in range(first, product) if text[i] in NORMS]
     return first, max(following.start, norms[-1] if norms else product)
+
+
+def _usual_projection(text: str, layer: Layer, heads: Counter[str]) -> int:
+    """The first projection of a layer, if it begins as most others do; else its first product.
+
+    Before it may stand a pooled output of the stack before, and its projection.
+    """
+    mixer = layer.mixers[0].start
+    short, positions = without_helpers(text[layer.start : mixer])
+    usual = (head for head, number in heads.items() if number > 1)
+    opened = [head.lstrip("".join(NORMS)) for head in usual]
+    length = max((len(head) for head in opened if short.endswith(head)), default=0)
+    if 0 < length < len(short) and short[len(short) - length] in PRODUCTS:
+        return layer.start + positions[len(short) - length]
+    return next((i for i in range(layer.start, mixer) if text[i] in PRODUCTS), -1)
 
 
 def _usual_end(text: str, layer: Layer, tails: Counter[str]) -> int:

@@ -56,7 +56,10 @@ def _cast_norms(text: str) -> list[tuple[int, int, str]]:
     # Or only before them, in nearly all: one of another width may do without. A copy behind
     # communication takes its result out of a buffer.
     cast = [at for at in norms if text[max(at - 1, 0) : at] == "c" and text[at - 2 : at - 1] != "C"]
-    return [(at - 1, at + 1, "N") for at in cast] if 10 * len(cast) >= 9 * len(norms) else []
+    if 10 * len(cast) < 9 * len(norms):
+        # One of two stacks may compute in another type. A copy of a sum is made for the norm.
+        cast = [at for at in cast if text[at - 2 : at - 1] == "i"]
+    return [(at - 1, at + 1, "N") for at in cast]
 
 
 def _ending_before_product(text: str, start: int, end: int) -> str | None:

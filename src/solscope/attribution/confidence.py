@@ -9,6 +9,7 @@ not sure, whatever speaks for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,10 @@ MODELS: tuple[Model, ...] = ("decoder", "encoder", "unknown")
 
 Doubt = Literal["widths", "new", "alternating"]
 """What speaks against an interpretation of a whole pass; see `patterns.py`."""
+
+Edge = Literal["edge", "end"]
+"""Where the neighbor of a layer begins: before the first product of a layer, or right behind the
+last one, where a norm can also end the layer before; and a norm that is taken for such an end."""
 
 MEASURED_FILE = Path(__file__).with_name("confidence.toml")
 UNSEEN = 0.5
@@ -68,13 +73,9 @@ def grade(layer: Layer, model: Model, doubt: Doubt | None = None) -> str:
     return f"{'both' if layer.agreed else 'repeats'}{suffix}"
 
 
-def layer_evidence(place: str, grade: str, edge: bool = False) -> str:
-    """Evidence of the place of an activity by the order of kernels.
-
-    `edge`: before the first product of a layer, or right behind the last layer. A norm that stands
-    there can also end the layer before.
-    """
-    where = "edge" if edge else "inside" if place == "layer" else "outside"
+def layer_evidence(place: str, grade: str, edge: Edge | None = None) -> str:
+    """Evidence of the place of an activity by the order of kernels."""
+    where = edge or ("inside" if place == "layer" else "outside")
     return f"{where} {grade}"
 
 
@@ -89,13 +90,34 @@ def kind_evidence(kind: str, grade: str) -> str:
     return f"{kind} {grade}"
 
 
-def confidence(right: float, architectures: float) -> float:
+def confidence(right: float, architectures: float, prior: float = UNSEEN) -> float:
     """The rule of succession over architectures: `right` is the sum of their shares of right time.
 
     An architecture that has the evidence only when its kernels are changed counts less than one.
-    One more architecture is thought to be half right, so that ten without a mistake give 0.95.
+    One more architecture is thought to be right for `prior` of its time: half of it where nothing
+    is known, so that ten without a mistake give 0.95.
     """
-    return (right + 0.5) / (architectures + 1)
+    return (right + prior) / (architectures + 1)
+
+
+def pool_of(evidence: str) -> str:
+    """Evidence of any role, or of any kind, where the rest is the same."""
+    return f"any {evidence.partition(' ')[2]}"
+
+
+def confidences(rows: Mapping[str, tuple[float, float]], subject: str) -> dict[str, float]:
+    """Confidence by evidence about a subject, from what was right and the architectures.
+
+    What one role shows says something about the others that were found in the same way: a rare one
+    is thought to be as good as all of them together, until more is known of it.
+    """
+    if subject == "layer":
+        return {evidence: confidence(*row) for evidence, row in rows.items()}
+    pools = {evidence: confidence(*row) for evidence, row in rows.items()}
+    return {
+        evidence: confidence(*row, pools.get(pool_of(evidence), UNSEEN))
+        for evidence, row in rows.items()
+    }
 
 
 @cache
@@ -103,10 +125,13 @@ def measured() -> dict[str, dict[str, float]]:
     """Confidence by subject and evidence."""
     table = compiled(MEASURED_FILE, __file__, parse_toml)
     return {
-        subject: {
-            evidence: confidence(row["right"], row["architectures"])
-            for evidence, row in table.get(subject, {}).items()
-        }
+        subject: confidences(
+            {
+                evidence: (row["right"], row["architectures"])
+                for evidence, row in table.get(subject, {}).items()
+            },
+            subject,
+        )
         for subject in SUBJECTS
     }
 

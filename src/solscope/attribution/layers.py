@@ -20,6 +20,7 @@ from solscope.attribution.blocks import regroup
 from solscope.attribution.confidence import Model
 from solscope.attribution.landmarks import cut_at_landmarks
 from solscope.attribution.mixers import Mixer, by_layer, find_mixers
+from solscope.attribution.norm_placement import with_norms_behind
 from solscope.attribution.sections import Layer, feed_forward_kind, feed_forward_start
 from solscope.attribution.sequence import FEED_FORWARD, NORMS, PRODUCTS, Letter, Unit
 
@@ -44,7 +45,8 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
         made = _layer(text, start, end, groups[number])
         agreed = marks[number : number + 2] == [start, end]
         layers.append(made._replace(aligned=repeated is not None, agreed=agreed))
-    return _judged(text, regroup(text, _with_unrecognized(text, layers)))
+    grouped = regroup(text, _with_unrecognized(text, layers))
+    return _judged(text, with_norms_behind(text, grouped))
 
 
 _TURNED = frozenset((Letter.CONCATENATION, Letter.ROPE))

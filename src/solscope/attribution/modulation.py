@@ -6,7 +6,8 @@ norm follow one plus the scale, the product with it, and the addition of the shi
     S G                N           I u i       G
     modulation         input_norm  modulation  qkv
 
-Norms with weights of their own are one kernel, or a chain that `chains.py` joins.
+Some scale without a shift. Norms with weights of their own are one kernel, or a chain that
+`chains.py` joins.
 """
 
 from __future__ import annotations
@@ -15,21 +16,32 @@ from collections.abc import Sequence
 
 from solscope.attribution.sequence import NORMS, PRODUCTS, Letter
 
-SCALE_AND_SHIFT = f"{Letter.ADD_SCALAR}{Letter.MULTIPLY}{Letter.ADD}"
+SCALE = f"{Letter.ADD_SCALAR}{Letter.MULTIPLY}"
+SCALE_AND_SHIFT = f"{SCALE}{Letter.ADD}"
 
 
 def modulation_end(head: str) -> int:
-    """One past the kernels that make scales and shifts; 0 where the first norm has none."""
+    """One past the kernels that make scales and shifts; 0 where the first norm has none.
+
+    Some models scale without a shift.
+    """
     norm = next((at for at, letter in enumerate(head) if letter in NORMS), -1)
     made = norm > 0 and any(letter in PRODUCTS for letter in head[:norm])
-    return norm if made and head.startswith(SCALE_AND_SHIFT, norm + 1) else 0
+    return norm if made and head.startswith(SCALE, norm + 1) else 0
+
+
+def is_modulated(head: str, norm: int) -> bool:
+    """A norm is scaled and shifted by what was made before the layer."""
+    return norm >= 0 and head.startswith(SCALE_AND_SHIFT, norm + 1)
 
 
 def with_modulation(text: str, names: Sequence[str]) -> list[str]:
     """`names` with the role of what scales and shifts a norm."""
     out = list(names)
     for at, letter in enumerate(text):
-        if letter in NORMS and text.startswith(SCALE_AND_SHIFT, at + 1):
-            end = at + 1 + len(SCALE_AND_SHIFT)
-            out[at + 1 : end] = ["modulation"] * len(SCALE_AND_SHIFT)
+        if letter in NORMS and text.startswith(SCALE, at + 1):
+            end = (
+                at + 1 + len(SCALE_AND_SHIFT if text.startswith(SCALE_AND_SHIFT, at + 1) else SCALE)
+            )
+            out[at + 1 : end] = ["modulation"] * (end - at - 1)
     return out

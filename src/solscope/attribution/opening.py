@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -15,8 +15,32 @@ from solscope.attribution.companions import companion_files
 from solscope.attribution.rule_set import RuleSet
 from solscope.cache import background
 from solscope.cache.entries import entry_key
+from solscope.profile import Profile
 from solscope.readers import ReadOptions, opening
 from solscope.readers.opening import Opening
+
+
+class Companions:
+    """The profiles that `given` names, each opened once; `given` may be a folder: all in it."""
+
+    def __init__(self, given: str | os.PathLike[str], options: ReadOptions | None = None) -> None:
+        self._given = given
+        self._options = unreported(options)
+        self._openings: list[Opening] | None = None
+        self._profiles: list[Profile] | None = None
+
+    def openings(self, rank: int | None) -> list[Opening]:
+        """The files of one rank, if they say which; not read yet."""
+        if self._openings is None:
+            files = companion_files(self._given, rank)
+            self._openings = [opening(file, self._options) for file in files]
+        return self._openings
+
+    def profiles(self, rank: int | None) -> Iterator[Profile]:
+        """The same, read when the first of them is asked for."""
+        if self._profiles is None:
+            self._profiles = [each.profile() for each in self.openings(rank)]
+        yield from self._profiles
 
 
 def open_attributed(
@@ -33,22 +57,20 @@ def open_attributed(
     """
     with opening(path, options) as main:
         main.start()
-        return attribute_opened(main, rules or load_rules(), companion, options, after_reading)
+        lent = None if companion is None else Companions(companion, options)
+        return attribute_opened(main, rules or load_rules(), lent, after_reading)
 
 
 def attribute_opened(
     main: Opening,
     rules: RuleSet,
-    companion: str | os.PathLike[str] | None = None,
-    options: ReadOptions | None = None,
+    companions: Companions | None = None,
     after_reading: Callable[[], None] | None = None,
 ) -> Attributed:
     """The same for a profile that is being opened."""
     profile = main.profile()
-    twins = [
-        opening(file, unreported(options))
-        for file in ([] if companion is None else companion_files(companion, profile.metadata.rank))
-    ]
+    rank = profile.metadata.rank
+    twins = [] if companions is None else companions.openings(rank)
     if after_reading is not None:
         after_reading()
     given = {"profile": profile, "rules": rules}
@@ -57,7 +79,8 @@ def attribute_opened(
         cached = main.entries.get(key, Attributed, given)
         if cached is not None:
             return cached
-    result = attribute(profile, rules, [twin.profile() for twin in twins])
+    lent = [] if companions is None else list(companions.profiles(rank))
+    result = attribute(profile, rules, lent)
 
     def store() -> None:
         key = _key(rules, main, twins, Opening.key)

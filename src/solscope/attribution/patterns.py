@@ -58,12 +58,13 @@ def doubts_about(
     pairs = list(zip(layers, roles, strict=True))
     if not all(_closes(x, named, products[x.start : x.end]) for x, named in pairs):
         return ["widths"] * len(layers)
+    if _alternates(text, layers, products):
+        return ["alternating"] * len(layers)
     familiar = known_patterns()
     new = [not familiar.issuperset(parts_of(text, x, named)) for x, named in pairs]
     if any(new[1:]):
         return ["new"] * len(layers)
-    rest: Doubt | None = "alternating" if _alternates(text, layers, products) else None
-    return ["new" if new[0] else rest, *[rest] * (len(layers) - 1)]
+    return ["new" if new[0] else None, *[None] * (len(layers) - 1)]
 
 
 def _alternates(text: str, layers: Sequence[Layer], products: Sequence[Product | None]) -> bool:

@@ -22,6 +22,7 @@ from solscope.attribution.confidence import (
     MODULES_ALONE,
     MODULES_DIFFER,
     SUBJECTS,
+    Edge,
     Model,
     grade,
     kind_evidence,
@@ -271,7 +272,7 @@ def _place_pass(
         named[:first] = [_outside("prologue", r, seen[0]) for r in prologue_roles(text[:first])]
         end = last + _edge(text[last:])
         for at, role in enumerate(epilogue_roles(text[last:], decoder=model == "decoder"), last):
-            named[at] = _outside("epilogue", role, seen[-1], edge=at < end)
+            named[at] = _outside("epilogue", role, seen[-1], "edge" if at < end else None)
     for number, layer in enumerate(layers):
         labeled = _layer_labels(text, layer, roles[number], seen[number], shapes)
         named[layer.start : layer.end] = labeled
@@ -282,7 +283,7 @@ def _place_pass(
     return _Pass(list(labels), np.repeat(codes, lengths), np.repeat(numbers, lengths), model)
 
 
-def _outside(place: str, role: str, seen: str, edge: bool = False) -> _Label:
+def _outside(place: str, role: str, seen: str, edge: Edge | None = None) -> _Label:
     """A label before or after the layers, whose bounds were found as `seen` says."""
     named = role_evidence(role, seen, shapes=False)
     return _Label(place, None, place, role, layer_evidence(place, seen, edge), named, None)
@@ -305,8 +306,11 @@ def _layer_labels(
     label = layer.label
     kind, inside = kind_evidence(layer.kind, seen), text[layer.start : layer.end]
     edge = _edge(inside)
+    last = len(inside) - 1 if layer.norm_behind else len(inside)
     for at, (letter, named) in enumerate(zip(inside, roles, strict=True)):
-        place = layer_evidence("layer", seen, at < edge)
+        place = layer_evidence(
+            "layer", seen, "end" if at == last else "edge" if at < edge else None
+        )
         role = role_evidence(named.role, seen, shapes, letter != Letter.UNKNOWN)
         yield _Label("layer", label, named.group, named.role, place, role, kind)
 

@@ -8,15 +8,16 @@ input) take the role of the product they serve. `feed_forward.py` has the roles 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from solscope.attribution.feed_forward import dense_roles, moe_roles
-from solscope.attribution.modulation import modulation_end, with_modulation
+from solscope.attribution.modulation import is_modulated, modulation_end, with_modulation
 from solscope.attribution.products import Product, closing_role, product_role, served_role
 from solscope.attribution.sections import Layer, earlier_feed_forward
-from solscope.attribution.sequence import MIXERS, Letter
+from solscope.attribution.sequence import MIXERS, NORMS, Letter
+from solscope.patterns import lazy_pattern
 
 ROLES = {
     "modulation": "scale and shift of a norm by a condition, and the products that make them",
@@ -95,7 +96,7 @@ def layer_roles(
         if start > layer.start:
             # The output projection of the mixer before, on the same input.
             middle = _output_end(text, start, mixer.start)
-            put(start, _after(text, start, middle, linear, cached), "attention")
+            put(start, _after(text, start, middle, linear, cached, products), "attention")
             start = middle
         linear = mixer.kind == "linear_attention"
         shapes = products[start : mixer.start]
@@ -104,7 +105,7 @@ def layer_roles(
         start = mixer.end
     end = layer.feed_start
     earlier = [end] if linear else earlier_feed_forward(text, start, end)
-    put(start, _after(text, start, earlier[0], linear, cached), "attention")
+    put(start, _after(text, start, earlier[0], linear, cached, products), "attention")
     for begin, stop in pairwise(earlier):
         put(begin, dense_roles(text[begin:stop]), "mlp")
     feed = text[layer.feed_start : layer.end]
@@ -193,11 +194,14 @@ def _before(text: str, shapes: Sequence[Product | None], linear: bool, cached: b
         # Attention that chooses among projections is not recognized.
         return ["input_norm" if at < first else OTHER for at in range(len(text))]
     products = _projections(text, shapes, cached)
+    aside = _aside(shapes, products)
     norm = text.find(Letter.NORM, 0, first)
     write, ready = _cache_write(text, first) if cached else (len(text), _rotated(text, first))
     names: list[str] = []
     for at, letter in enumerate(text):
-        if role := product_role(text, at, products):
+        if first <= at < aside:
+            names.append(OTHER)
+        elif role := product_role(text, at, products):
             names.append(role)
         elif at < first:
             residual = letter == Letter.ADD and norm < 0
@@ -211,7 +215,7 @@ def _before(text: str, shapes: Sequence[Product | None], linear: bool, cached: b
             names.append("attention")
         else:
             names.append("kv_write" if at >= write else "rope")
-    return names
+    return with_modulation(text, names) if is_modulated(text, norm) else names
 
 
 def _is_cast_of_norm(text: str, at: int) -> bool:
@@ -244,6 +248,8 @@ def _cache_write(text: str, first: int) -> tuple[int, int]:
         # MLA caches latents and expands them after that: what else it joins comes later.
         if Letter.GEMM in text[grown:]:
             grown = len(text[:grown].rstrip(Letter.CONCATENATION))
+            # Keys are rotated as queries are: one more concatenation where those have it.
+            grown += f"{text[grown - _ROTATION : grown]}{Letter.CONCATENATION}" in text[:grown]
         return grown, grown + 2
     rotated = max(text.rfind(letter) for letter in (Letter.MULTIPLY, Letter.ADD, Letter.GEMM))
     joins = [at for at in range(rotated + 1, len(text)) if text[at] == Letter.CONCATENATION]
@@ -259,10 +265,17 @@ def _prepared(text: str, first: int) -> int:
     return max(len(text.rstrip(f"{Letter.COPY}{Letter.FILL}{Letter.ELEMENTWISE}")), first)
 
 
+_ROTATION = 3
+"""Kernels at the end of a rotation that show how it ends: two products and their sum."""
+_TURNED_TWICE = lazy_pattern(r"(?:u[ce]*u[ce]*i[^G]*){2}")
+"""Queries and keys, each times the cosine, plus its other half times the sine."""
+
+
 def _rotated(text: str, first: int) -> int:
     """One past the rotary embedding of a model without a cache, which may have none."""
     turns = (Letter.ROPE, Letter.CONCATENATION)
-    return _prepared(text, first) if any(x in turns for x in text[first:]) else first
+    turned = any(x in turns for x in text[first:]) or _TURNED_TWICE.search(text, first)
+    return _prepared(text, first) if turned else first
 
 
 def _projections(text: str, shapes: Sequence[Product | None], cached: bool) -> dict[int, str]:
@@ -276,28 +289,53 @@ def _projections(text: str, shapes: Sequence[Product | None], cached: bool) -> d
     else:
         chained = _chain_by_order(text, at)
     roles = dict.fromkeys(at, "q_a_kv_a" if chained else "qkv")
+    # Queries may do without a latent: then they are projected beside that of keys and values.
+    direct = len(chained) == 1 and len(at) > 2
     for order, i in enumerate(chained):
-        roles[i] = "q_b" if order == 0 else "kv_b"
+        roles[i] = "q_b" if order == 0 and not direct else "kv_b"
     return roles
 
 
+def _aside(shapes: Sequence[Product | None], products: Mapping[int, str]) -> int:
+    """One past what stands before the projections to queries, keys and values, if anything does.
+
+    Products that read something narrower than the residual stream, before others that read the
+    stream itself, mix streams or add adapters: what attention projects comes after them.
+    """
+    known = {i: shape for i in products if (shape := shapes[i]) is not None}
+    if "qkv" not in products.values() or not known:
+        return 0
+    stream = known[min(known)].inner
+    reads = {i: shape.inner == stream and shape.batch == 1 for i, shape in known.items()}
+    last = max((i for i, read in reads.items() if read), default=-1)
+    aside = max((i for i, read in reads.items() if not read and i < last), default=-1)
+    return min(i for i in products if i > aside) if aside >= 0 else 0
+
+
 def _chain_by_shapes(at: list[int], shapes: list[Product]) -> list[int]:
-    """Up-projections of MLA: they start from a latent that a narrower projection made."""
+    """Up-projections of MLA: they widen a latent that a narrower projection made.
+
+    One of them is the last before attention: keys and values come from a latent.
+    """
     hidden = shapes[0].inner
     latents = [s.outer for s in shapes if s.inner == hidden and s.outer < hidden]
-    chained = [i for i, s in zip(at, shapes, strict=True) if s.inner != hidden and s.inner < hidden]
-    return chained if latents else []
+    chained = [i for i, s in zip(at, shapes, strict=True) if s.inner < min(hidden, s.outer)]
+    return chained if latents and chained[-1:] == at[-1:] else []
 
 
 def _chain_by_order(text: str, at: list[int]) -> list[int]:
-    """Products behind a norm of a latent, where norms do not stand as those of q and k do."""
+    """Products behind a norm of a latent, where norms do not stand as those of q and k do.
+
+    A product that a norm follows makes a latent; those of q and k follow both first products.
+    """
     inside = [i for i in range(at[0], len(text)) if text[i] in (Letter.GEMM, Letter.NORM)]
     order = "".join(text[i] for i in inside)
     last = order.rfind(Letter.GEMM)
-    if Letter.NORM not in order[:last] or order in ("GNGNG", "GNGN", "GGNGN"):
+    if Letter.NORM not in order[:last] or order.startswith("GNGN") or order == "GGNGN":
         return []
     norm = text.find(Letter.NORM, at[0])
-    return [i for i in at if i > norm]
+    normed = [i for i, j in pairwise(inside) if text[j] == Letter.NORM]
+    return [i for i in at if i > norm and i not in normed]
 
 
 def _mixer(text: str, linear: bool) -> list[str]:
@@ -314,11 +352,19 @@ def _mixer(text: str, linear: bool) -> list[str]:
     ]
 
 
-def _after(text: str, start: int, end: int, linear: bool, cached: bool) -> list[str]:
+def _after(
+    text: str,
+    start: int,
+    end: int,
+    linear: bool,
+    cached: bool,
+    products: Sequence[Product | None],
+) -> list[str]:
     """Roles between a mixer and the feed-forward part: output projection, residual."""
     if not linear:
         return _attention_tail(text[start:end], cached)
-    return _linear_tail(text[start:end], text[start - 1] == Letter.CONVOLUTION)
+    convolved = text[start - 1] == Letter.CONVOLUTION
+    return _linear_tail(text[start:end], products[start:end], convolved)
 
 
 def _attention_tail(text: str, cached: bool) -> list[str]:
@@ -357,7 +403,7 @@ def _inside_attention(text: str, at: int, gate: int, cached: bool) -> str:
     return "o_proj" if Letter.GEMM in text[:at] else "attention"
 
 
-def _linear_tail(text: str, convolved: bool) -> list[str]:
+def _linear_tail(text: str, shapes: Sequence[Product | None], convolved: bool) -> list[str]:
     """Roles between the mixer of linear attention and the next norm.
 
     `convolved`: the mixer ends with its convolution, whose activation may follow.
@@ -374,6 +420,9 @@ def _linear_tail(text: str, convolved: bool) -> list[str]:
         second = text.find(Letter.GEMM, first + 1)
         if second < last and not text[first + 1 : second].strip(f"{Letter.NORM}{Letter.COPY}"):
             products[second] = "qkv"
+    for at in range(max(last, 0)):
+        if text[at] == Letter.GEMM and _projects(text, shapes, at, gate):
+            products[at] = "qkv"
     names = []
     for at, letter in enumerate(text):
         if at in products:
@@ -395,6 +444,22 @@ def _linear_tail(text: str, convolved: bool) -> list[str]:
         else:
             names.append("delta_rule")
     return names
+
+
+_TO_GATE = f"{Letter.COPY}{Letter.GEMM_HELPER}{Letter.ADD}"
+
+
+def _projects(text: str, shapes: Sequence[Product | None], at: int, gate: int) -> bool:
+    """A product of linear attention that projects its input, and is no part of its state update.
+
+    Updates are batched over heads. Without shapes, projections are those whose result is a gate:
+    right before the activation of one, or before the gated norm of the output.
+    """
+    if (shape := shapes[at]) is not None:
+        return shape.batch == 1
+    following = text[at + 1 :].lstrip(_TO_GATE)[:1]
+    before_norm = at < gate and text[gate : gate + 1] in NORMS
+    return following == Letter.GATE or (before_norm and not text[at:gate].strip(Letter.GEMM))
 
 
 def _output_gate(text: str, last: int, first: int) -> int:

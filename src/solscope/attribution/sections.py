@@ -42,6 +42,8 @@ class Layer(NamedTuple):
     """The two halves of a layer with two attentions, each with a norm of its own."""
     stack: int = 0
     """Which stack of layers it belongs to: encoder and decoder, or towers, are two."""
+    norm_behind: bool = False
+    """It ends with the norm of its last residual addition; see `norm_placement.py`."""
 
     @property
     def mixer(self) -> MixerKind | Literal["none"]:

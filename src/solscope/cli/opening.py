@@ -19,6 +19,7 @@ from solscope.cli.progress import progress_line, start_bar
 
 if TYPE_CHECKING:
     from solscope.attribution import Attributed
+    from solscope.attribution.opening import Companions
     from solscope.hardware import Hardware
     from solscope.operators.from_config import Model
     from solscope.ranks.analysis import Analysis
@@ -124,13 +125,14 @@ def open_attributed(
         import_polars()
         main.start_loading()
         from solscope.attribution.classify import load_rules
-        from solscope.attribution.opening import attribute_opened, unreported
+        from solscope.attribution.opening import Companions, attribute_opened
 
         for name in uses:
             import_module(name)
-        attributed = attribute_opened(main, load_rules(how.rule_files), companion, options)
-        if companion is not None:
-            _note_unmatched(path, companion, attributed, unreported(options))
+        lent = None if companion is None else Companions(companion, options)
+        attributed = attribute_opened(main, load_rules(how.rule_files), lent)
+        if companion is not None and lent is not None:
+            _note_unmatched(path, companion, attributed, lent)
     return attributed
 
 
@@ -177,16 +179,12 @@ def _suggest_captures(path: str, attributed: Attributed) -> None:
         )
 
 
-def _note_unmatched(
-    path: str, companion: str, attributed: Attributed, options: ReadOptions | None
-) -> None:
+def _note_unmatched(path: str, companion: str, attributed: Attributed, lent: Companions) -> None:
     """Say on stderr which replays took nothing from a companion, and why."""
-    from solscope import open as open_profile
-    from solscope.attribution.companions import companion_files, unmatched
+    from solscope.attribution.companions import unmatched
     from solscope.text import clean
 
-    files = companion_files(companion, attributed.profile.metadata.rank)
-    reasons = unmatched(attributed, (open_profile(file, options=options) for file in files))
+    reasons = unmatched(attributed, lent.profiles(attributed.profile.metadata.rank))
     taken = (attributed.activities["borrowed_by"] == "companion").any()
     how = "not all it could" if taken else "nothing"
     for reason in reasons[:UNMATCHED_REASONS]:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from solscope.attribution import attribute
-from solscope.attribution.confidence import confidence, lookup
+from solscope.attribution.confidence import confidence, confidences, lookup
 from solscope.attribution.layers import find_layers
 from solscope.attribution.mixers import find_mixers
 from solscope.attribution.phases import Query, phase_by_shapes
@@ -172,6 +172,20 @@ def test_one_more_architecture_is_thought_to_be_half_right() -> None:
     assert confidence(1.0, 1) == 0.75
     assert confidence(10.0, 10) == pytest.approx(0.9545, abs=1e-4)
     assert confidence(0.0, 9) == 0.05
+
+
+def test_a_rare_role_is_as_sure_as_all_that_were_found_in_the_same_way() -> None:
+    rows = {"any both order": (50.0, 50.0), "router both order": (3.0, 3.0), "rope new": (3.0, 3.0)}
+    made = confidences(rows, "role")
+    assert made["router both order"] == pytest.approx((3 + 50.5 / 51) / 4)
+    assert made["rope new"] == confidence(3.0, 3)
+    wrong = confidences({**rows, "any both order": (10.0, 50.0)}, "role")
+    assert wrong["router both order"] < confidence(3.0, 3)
+
+
+def test_layers_have_no_evidence_but_their_own() -> None:
+    rows = {"inside both": (3.0, 3.0), "any both": (50.0, 50.0)}
+    assert confidences(rows, "layer")["inside both"] == confidence(3.0, 3)
 
 
 # --- Phases

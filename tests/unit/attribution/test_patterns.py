@@ -54,7 +54,7 @@ def test_a_part_that_no_recording_has_is_doubted() -> None:
 
 
 def test_a_first_layer_may_compute_what_all_use() -> None:
-    assert interpreted(f"E{'NGGGGRKAGiNGSGuGi'}{DENSE * 3}NGT")[0] == ["new", None, None, None]
+    assert interpreted(f"E{'NGGGGGRKAGiNGSGuGi'}{DENSE * 3}NGT")[0] == ["new", None, None, None]
 
 
 def test_layers_of_two_kinds_in_strict_alternation_may_be_halves() -> None:

@@ -416,3 +416,94 @@ def test_the_epilogue_is_final_norm_lm_head_and_sampler() -> None:
 
 def test_an_epilogue_without_lm_head() -> None:
     assert epilogue_roles("N") == ["final_norm"]
+
+
+LATENT = "NGNGGNRKGAGiNGSGi"
+
+
+def test_products_before_a_norm_make_latents_in_replays_too() -> None:
+    found = roles(LATENT)
+    products = [role for letter, role in zip(LATENT, found, strict=True) if letter == "G"]
+    assert products[:4] == ["q_a_kv_a", "q_b", "q_a_kv_a", "kv_b"]
+
+
+def test_queries_without_a_latent_leave_one_up_projection_to_keys_and_values() -> None:
+    layer = "NGGNRKGAGiNGSGi"
+    assert [roles(layer)[at] for at in (1, 2, 6)] == ["q_a_kv_a", "q_a_kv_a", "kv_b"]
+
+
+def test_norms_behind_the_first_two_products_are_those_of_queries_and_keys() -> None:
+    layer = "NGNGNGGAGiNGSGi"
+    assert [roles(layer)[at] for at in (1, 3, 5, 6)] == ["qkv"] * 4
+
+
+def test_a_narrow_projection_of_values_is_no_latent_attention() -> None:
+    # Grouped values, and a small product that makes a mask from them.
+    layer = "NGGGRKGsAGiNGSGi"
+    wide, narrow = Product(1, 1024, 1024), Product(1, 1024, 256)
+    shapes = [None, wide, narrow, narrow, None, None, Product(1, 256, 4)]
+    assert [roles(layer, shapes)[at] for at in (1, 2, 3, 6)] == ["qkv"] * 4
+
+
+def test_products_that_mix_streams_before_attention_are_not_its_projections() -> None:
+    layer = "NGsGiNGGiNGGGRKAGiNGSGi"
+    stream = Product(1, 1024, 1024)
+    mixing = [Product(1, 1024, 4), Product(1, 4, 16), Product(1, 1024, 64), Product(1, 64, 1024)]
+    shapes: list[Product | None] = [None] * len(layer)
+    for at, shape in zip((1, 3, 6, 7, 10, 11, 12), [*mixing, *[stream] * 3], strict=True):
+        shapes[at] = shape
+    found = roles(layer, shapes)
+    assert found[0] == "input_norm"
+    assert found[1:10] == [OTHER] * 9
+    assert found[10:13] == ["qkv"] * 3
+
+
+def test_keys_end_their_rotation_as_queries_do() -> None:
+    # The first concatenation behind the keys ends their rotation, as one ends that of the queries.
+    layer = "NGNGGNuuijuuijjjjGccAGiNGSGi"
+    found = roles(layer)
+    assert found[13:18] == ["rope", "kv_write", "kv_write", "attention", "kv_b"]
+
+
+def test_an_encoder_can_rotate_without_concatenating() -> None:
+    layer = "NGGGcccceccuuieccuuiccAGiNGSGi"
+    parts = units(list(f"E{layer * 2}N"))
+    text = "".join(unit.letter for unit in parts)
+    found = layer_roles(text, find_layers(parts)[0], [None] * len(text), cached=False)
+    assert [x.role for x in found[4:22]] == ["rope"] * 16 + ["attention"] * 2
+
+
+def test_a_lone_scale_turns_nothing() -> None:
+    parts = units(list(f"E{2 * 'NGGGucAGiNGSGi'}N"))
+    text = "".join(unit.letter for unit in parts)
+    found = layer_roles(text, find_layers(parts)[0], [None] * len(text), cached=False)
+    assert [x.role for x in found[4:7]] == ["attention"] * 3
+
+
+def test_projections_to_gates_are_no_part_of_the_delta_rule() -> None:
+    layer = "NGGGjVSGsuGcisccurIuuriGNsuGiNGSGi"
+    found = roles(layer)
+    products = [role for letter, role in zip(layer, found, strict=True) if letter == "G"]
+    assert products == [*["qkv"] * 6, "o_proj", "up_gate", "down"]
+
+
+def test_batched_products_update_the_state_of_linear_attention() -> None:
+    layer = "NGGGjVSGcuGcuGNsuGiNGSGi"
+    shapes: list[Product | None] = [None] * len(layer)
+    places = [at for at, letter in enumerate(layer) if letter == "G"][3:6]
+    for at, batch in zip(places, (1, 16, 1), strict=True):
+        shapes[at] = Product(batch, 1024, 64)
+    assert [roles(layer, shapes)[at] for at in places] == ["qkv", "delta_rule", "qkv"]
+
+
+def test_a_condition_can_scale_without_a_shift() -> None:
+    layer = "SGNIuGNnejuiNnejuiAGsNuiNIuGSGuGsNui"
+    found = roles(layer)
+    assert found[:6] == [*["modulation"] * 2, "input_norm", *["modulation"] * 2, "qkv"]
+    feed = layer.index("NIuGS")
+    assert found[feed : feed + 4] == ["post_norm", "modulation", "modulation", "up_gate"]
+
+
+def test_a_norm_can_be_modulated_by_what_was_made_before_the_layers() -> None:
+    layer = "NIuiGAGuiNIuiGSGui"
+    assert roles(layer)[:5] == ["input_norm", *["modulation"] * 3, "qkv"]

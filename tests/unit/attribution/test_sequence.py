@@ -112,3 +112,10 @@ def test_a_cast_before_nearly_every_norm_belongs_to_it() -> None:
 def test_a_copy_behind_communication_is_no_cast_of_the_norm_after_it() -> None:
     text = "ECcNGAGCcNGSGCcNGAGCcNGSGCcN"
     assert "".join(unit.letter for unit in units(list(text))) == text
+
+
+def test_a_copy_of_a_sum_belongs_to_the_norm_behind_it() -> None:
+    # One of two stacks casts the input of its norms.
+    found = units(list("cNGAGicNGSGicNG" + "NGAGiNGSGi" * 3))
+    assert "".join(unit.letter for unit in found).count("c") == 1
+    assert [unit.end - unit.start for unit in found if unit.letter == "N"][:3] == [1, 2, 2]

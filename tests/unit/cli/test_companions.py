@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from solscope import cli
+from solscope import Profile, cli
+from solscope.readers.opening import Opening
 
 DATA = Path(__file__).parents[2] / "data/captures"
 Run = Callable[..., "Output"]
@@ -66,6 +67,21 @@ def test_captures_of_another_program_are_refused_with_the_reason(run: Run) -> No
         f"{start}9 of 12 replays: a replay has 160 kernels; the closest capture has 111",
         f"{start}3 of 12 replays: a replay has 160 kernels; the closest capture has 87",
     ]
+
+
+def test_a_companion_is_read_once_also_where_it_does_not_fit(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    profile_of = Opening.profile
+
+    def counted(self: Opening) -> Profile:
+        read.append(Path(vars(self)["_asked"]).name)
+        return profile_of(self)
+
+    monkeypatch.setattr(Opening, "profile", counted)
+    run("operators", DATA / "full/replay.json.zst", "--with", DATA / "compiled/eager.json.zst")
+    assert sorted(read) == ["eager.json.zst", "replay.json.zst"]
 
 
 def test_one_batch_size_of_several(run: Run) -> None:
