@@ -5,6 +5,7 @@ A report carries it inside; the dashboard asks for it once the page is there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,8 @@ from solscope.views.memory import MemoryTable, memory_table
 
 MOST_ROWS = 40
 """Rows of each table; the commands list all."""
+PROFILER_OPTIONS = ("profile_memory", "record_shapes", "with_stack", "with_flops", "with_modules")
+"""Options of `torch.profiler` that a trace has in its header when they are on."""
 
 
 class ProfileDetails(msgspec.Struct, frozen=True):
@@ -49,11 +52,19 @@ def _shortened(table: HostTable) -> HostTable:
     )
 
 
+def _without_memory(about: Mapping[str, object]) -> bool:
+    """Whether the header says that the allocator was not recorded.
+
+    `torch.profiler` writes each of its options that is on. Without any, nothing is known.
+    """
+    return "profile_memory" not in about and any(option in about for option in PROFILER_OPTIONS)
+
+
 def _memory(attributed: Attributed) -> list[MemoryTable]:
     """Only Chrome traces have these events, and not all of them: read once more for them alone."""
     profile = attributed.profile
     file = Path(resolve(profile.path))
-    if profile.format != "kineto" or not file.is_file():
+    if profile.format != "kineto" or not file.is_file() or _without_memory(profile.metadata.about):
         return []
     allocations = read_allocations(file)
     if allocations.is_empty():

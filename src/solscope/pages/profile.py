@@ -9,8 +9,8 @@ from solscope.errors import InputError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
 from solscope.pages.details import ProfileDetails, profile_details
-from solscope.views.costs import find_calls
-from solscope.views.efficiency import EfficiencyTable, efficiency
+from solscope.views.costs import CallTable, find_calls
+from solscope.views.efficiency import EfficiencyTable, efficiency_of_calls
 from solscope.views.hotspots import HotspotTable, hotspots_of_calls
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
@@ -111,16 +111,18 @@ def profile_page(
         kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
         kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),
         idle_causes=CAUSES,
-        efficiency=_efficiency(attributed, card, model) if single else None,
+        efficiency=_efficiency(attributed, calls, card),
         details=profile_details(attributed) if single and whole else None,
         events=event_timeline(attributed, most_events) if single and most_events else None,
     )
 
 
 def _efficiency(
-    attributed: Attributed, card: Hardware | None, model: Model | None
+    attributed: Attributed, calls: CallTable | None, card: Hardware | None
 ) -> EfficiencyTable | None:
+    if calls is None or card is None:
+        return None
     try:
-        return efficiency(attributed, card, model=model)
+        return efficiency_of_calls(attributed, calls, card)
     except InputError:
         return None

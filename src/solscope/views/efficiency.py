@@ -92,11 +92,17 @@ def efficiency(
     model: Model | None = None,
 ) -> EfficiencyTable:
     """Rates by phase, step or kind of layer; `hardware` is that of the profile unless given."""
-    path = attributed.profile.path
     card = hardware or hardware_of(attributed)
     if card is None:
+        path = attributed.profile.path
         raise InputError(f"{path}: the GPU is not known; name it with --hardware")
-    table = find_calls(attributed, model)
+    return efficiency_of_calls(attributed, find_calls(attributed, model), card, by)
+
+
+def efficiency_of_calls(
+    attributed: Attributed, table: CallTable, card: Hardware, by: EfficiencyBy = "phase"
+) -> EfficiencyTable:
+    """`efficiency` with calls that are there already."""
     work = [_work(table, at, card) for at in range(len(table.kinds))]
     steps = _steps(attributed)
     calls = table.calls.filter(pl.col("step").is_in(steps["step"].to_list()))
@@ -108,7 +114,7 @@ def efficiency(
     peaks = {pipe: card.peaks[pipe].value for pipe in pipes if pipe in card.peaks}
     rate = card.value("hbm.bandwidth")
     return EfficiencyTable(
-        profile=path,
+        profile=attributed.profile.path,
         hardware=card.name,
         by=by,
         peaks={**peaks, **({} if rate is None else {"hbm": rate})},
@@ -194,7 +200,7 @@ def _by_steps(
 
 def _counts(calls: pl.DataFrame) -> list[tuple[int, int, int]]:
     """Kind, calls and nanoseconds."""
-    grouped = calls.group_by("kind").agg(pl.len(), pl.col("time_ns").sum())
+    grouped = calls.group_by("kind").agg(pl.len(), pl.col("time_ns").sum()).sort("kind")
     return [(kind, count, ns) for kind, count, ns in grouped.iter_rows()]
 
 

@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.errors import InputError
 from solscope.events import THREAD
-from solscope.intervals import Intervals, gaps, nest, overlap, union
+from solscope.intervals import Int64s, Intervals, gaps, nest, overlap, union
 from solscope.views.critical_path import PathPart, critical_path
 from solscope.views.device_time import DeviceTime, bounds, device_times
 from solscope.views.idle import host_calls, launch_ending
@@ -95,17 +96,17 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
     depth, empty = _queue(time, launches)
     critical = critical_path(time, calls, thread)
     between, mean = _between(attributed, waits)
-    held = stacks["python"] if stacks["python"][1].start.size else stacks["annotation"]
+    held = stacks["python"] if stacks["python"].names else stacks["annotation"]
     return HostTable(
         profile=path,
         span_ms=time.span_ns / 1e6,
         waiting_ms=waits.length / 1e6,
         waiting_pct=percent_of(waits.length, time.span_ns),
-        sections=_spent(*stacks["annotation"], waits, outer=False),
-        operators=_spent(*stacks["cpu_op"], waits, outer=True),
-        frames=_spent(*stacks["python"], waits, outer=False),
+        sections=_spent(stacks["annotation"], waits, outer=False),
+        operators=_spent(stacks["cpu_op"], waits, outer=True),
+        frames=_spent(stacks["python"], waits, outer=False),
         between_steps_ms=mean,
-        between=[] if mean is None else _spent(*held, between, outer=False),
+        between=[] if mean is None else _spent(held, between, outer=False),
         launches=launches.height,
         launches_per_s=_rate(launches),
         launch_us=_mean_us(launches),
@@ -139,50 +140,79 @@ def _nonempty(intervals: Intervals) -> Intervals:
     return Intervals(intervals.start[keep], intervals.end[keep])
 
 
-Stack = tuple[list[str], Intervals]
+@dataclass(frozen=True)
+class _Stack:
+    """Intervals of one kind on one thread."""
+
+    names: list[str]
+    """Distinct names."""
+    which: Int64s
+    """The name of each interval."""
+    held: Intervals
+
+    @cached_property
+    def parent(self) -> Int64s:
+        """The interval around each one, or -1."""
+        return nest(self.held.start, self.held.end)
 
 
-def _stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, Stack]:
+def _stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, _Stack]:
     """Annotations, operators and Python frames of a thread."""
     own = pl.lit(value=True)
     for name, value in thread.items():
         own &= pl.col(name).eq_missing(pl.lit(value))
     kinds = ("annotation", "cpu_op", "python")
-    timed = events.filter(
-        pl.col("kind").is_in(kinds)
-        & own
-        & pl.col("start_ns").is_not_null()
-        & pl.col("dur_ns").is_not_null()
-    ).sort("start_ns", maintain_order=True)
+    timed = (
+        events.lazy()
+        .filter(
+            pl.col("kind").is_in(kinds)
+            & own
+            & pl.col("start_ns").is_not_null()
+            & pl.col("dur_ns").is_not_null()
+        )
+        .select("kind", "name", "start_ns", "dur_ns")
+        .collect()
+    )
     stacks = {}
     for kind in kinds:
-        of_kind = timed.filter(pl.col("kind") == kind)
+        of_kind = timed.filter(pl.col("kind") == kind).sort("start_ns", maintain_order=True)
         start = of_kind["start_ns"].to_numpy()
-        # Python writes the address of an object into the name of its method.
-        names = of_kind["name"].cast(pl.String).str.replace(_ADDRESS, "").fill_null("")
-        stacks[kind] = (
-            names.to_list(),
-            Intervals(start, start + of_kind["dur_ns"].to_numpy()),
-        )
+        held = Intervals(start, start + of_kind["dur_ns"].to_numpy())
+        stacks[kind] = _Stack(*_distinct(of_kind["name"]), held)
     return stacks
 
 
-def _spent(names: list[str], held: Intervals, waits: Intervals, *, outer: bool) -> list[Waiting]:
+def _distinct(names: pl.Series) -> tuple[list[str], Int64s]:
+    """The distinct names without addresses of objects, and which one each row has."""
+    rows = pl.DataFrame({"name": names.cast(pl.Categorical)})
+    known = rows.unique(maintain_order=True).with_columns(
+        # Python writes the address of an object into the name of its method.
+        pl.col("name").cast(pl.String).str.replace(_ADDRESS, "").fill_null("").alias("shown")
+    )
+    shown = known["shown"].unique(maintain_order=True)
+    code = pl.col("shown").replace_strict(shown, range(shown.len()), return_dtype=pl.Int64)
+    which = rows.join(
+        known.select("name", code), on="name", how="left", nulls_equal=True, maintain_order="left"
+    )["shown"]
+    return shown.to_list(), which.to_numpy()
+
+
+def _spent(stack: _Stack, waits: Intervals, *, outer: bool) -> list[Waiting]:
     """Waiting by name: of the outermost interval that holds it, or of the innermost."""
-    if not names or not waits.length:
+    if not stack.names or not waits.length:
         return []
-    inside = overlap(held.start, held.end, waits)
-    parent = nest(held.start, held.end)
-    totals: dict[str, int] = defaultdict(int)
+    parent = stack.parent
+    inside = overlap(stack.held.start, stack.held.end, waits)
     own = inside.copy()
     if outer:
         own[parent >= 0] = 0
     else:
         np.subtract.at(own, parent[parent >= 0], inside[parent >= 0])
-    for name, ns in zip(names, own.tolist(), strict=True):
-        totals[name] += ns
+    times = np.zeros(len(stack.names), dtype=np.int64)
+    np.add.at(times, stack.which, own)
+    totals = dict(zip(stack.names, times.tolist(), strict=True))
     covered = int(inside[parent < 0].sum())
-    totals[OUTSIDE] += waits.length - covered
+    totals[OUTSIDE] = totals.get(OUTSIDE, 0) + waits.length - covered
     rows = [
         Waiting(n, ns / 1e6, percent_of(ns, waits.length)) for n, ns in totals.items() if ns > 0
     ]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import msgspec
+import polars as pl
 import pytest
 
 import solscope
 from solscope import attribute
 from solscope.bench.results.files import read_results
 from solscope.errors import UsageError
+from solscope.pages import details
 from solscope.pages.bench import bench_page
 from solscope.pages.comparison import comparison_page
 from solscope.pages.diagnosis import diagnosis_page
 from solscope.pages.profile import profile_page
 from solscope.pages.ranks import ranks_pages
+from solscope.readers.allocations import ALLOCATION_SCHEMA
 from tests.making import attributed, event, profile
 from tests.recordings import attributed_recording
 
@@ -113,6 +117,25 @@ def test_ranks_stand_on_one_time_line_with_their_waiting() -> None:
     ]
     (page,) = ranks_pages(without)
     assert page.lanes is None
+
+
+def test_a_trace_is_read_again_for_memory_unless_its_header_says_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def read(path: Path) -> pl.DataFrame:
+        asked.append(path.name)
+        return ALLOCATION_SCHEMA.to_frame()
+
+    monkeypatch.setattr(details, "read_allocations", read)
+    on = {"profile_memory": 1}
+    for name, header in (("off", {"with_stack": 1}), ("on", {"with_stack": 1} | on), ("old", {})):
+        path = tmp_path / f"{name}.json"
+        kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 0, "dur": 10}
+        path.write_text(json.dumps({**header, "traceEvents": [kernel]}))
+        assert details.profile_details(attribute(solscope.open(path))).memory == []
+    assert asked == ["on.json", "old.json"]
 
 
 def test_a_report_has_the_host_side_and_the_dashboard_asks_for_it() -> None:

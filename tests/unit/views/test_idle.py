@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
+from solscope.views import device_time
+from solscope.views.device_time import device_times
 from solscope.views.summary import summarize
 from tests.making import attributed, event
 
@@ -60,3 +64,16 @@ def test_causes_sum_to_the_idle_time() -> None:
     assert result.gpu_busy_ms is not None
     idle_ns = round((result.gpu_span_ms - result.gpu_busy_ms) * 1e6)
     assert sum(round(c.time_ms * 1e6) for c in result.idle) == idle_ns == 7 * 63
+
+
+def test_devices_are_computed_once_while_a_profile_is_looked_at() -> None:
+    one, other = attributed(FIRST), attributed(FIRST)
+    (first,), (again,) = device_times(one), device_times(one)
+    assert first is again
+    (fresh,) = device_times(other)
+    assert fresh is not first
+    held = weakref.ref(other)
+    del other
+    gc.collect()
+    assert held() is None
+    assert device_time._last == []

@@ -146,9 +146,9 @@ def levels_of(attributed: Attributed) -> Levels:
 def merge(level: Level, width: int) -> Level:
     """The next coarser level."""
     small = level.dur < width
-    if not small.any():
-        return Level(width, *(getattr(level, name) for name in _COLUMNS))
     rows = np.flatnonzero(small)
+    if not rows.size:
+        return replace(level, width_ns=width)
     short = level.take(rows)
     bucket = short.start // width
     new = (np.diff(short.lane, prepend=-1) != 0) | (np.diff(bucket, prepend=-1) != 0)
@@ -180,7 +180,8 @@ def _main_label(first: Int64s, label: Int64s, busy: Int64s) -> Int64s:
     block, label, busy = np.repeat(np.arange(first.size), sizes)[mixed], label[mixed], busy[mixed]
     kinds = int(label.max()) + 1
     key = block * kinds + label
-    order = np.argsort(key)
+    # Blocks ascend already, which this kind of sorting makes use of.
+    order = np.argsort(key, kind="stable")
     key = key[order]
     begins = np.flatnonzero(np.diff(key, prepend=-1))
     time = np.add.reduceat(busy[order], begins)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -65,10 +66,15 @@ def lay_out(attributed: Attributed) -> Laned:
     too_deep = 0
     for kind, title, owner, table in _sources(attributed):
         table = _conform(table).sort("start_ns", maintain_order=True)
-        depth = _depths(kind, table)
-        too_deep += int((depth >= MAX_DEPTH).sum())
-        for number in range(min(int(depth.max()) + 1, MAX_DEPTH)):
-            part = table.filter(series("", depth == number))
+        depth = np.minimum(_depths(kind, table), MAX_DEPTH)
+        if depth.any():
+            # Short integers are sorted by their digits.
+            order = np.argsort(depth.astype(np.int16), kind="stable")
+            table = table.select(pl.all().gather(series("", order)))
+        ends = np.cumsum(np.bincount(depth)[:MAX_DEPTH]).tolist()
+        too_deep += table.height - ends[-1]
+        for number, (first, end) in enumerate(pairwise([0, *ends])):
+            part = table.slice(first, end - first)
             frames.append(part.with_columns(pl.lit(len(lanes), pl.UInt32).alias("lane")))
             lanes.append(Lane(kind, title, number, *owner, events=part.height))
     if not frames:
