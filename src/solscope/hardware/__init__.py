@@ -73,7 +73,7 @@ def find(name: str, *, measured: bool = False) -> Hardware:
             f"nothing was measured for {vendor.name} (there is: {_names_measured()}); "
             "run `solscope hardware measure` on such a card"
         )
-    return merge(load(file), vendor)
+    return merge(_load_once(file), vendor)
 
 
 def measured_path(name: str) -> Path:
@@ -121,7 +121,18 @@ def merge(first: Hardware, second: Hardware) -> Hardware:
 def with_measured(vendor: Hardware) -> Hardware:
     """The vendor's figures, and measured ones where the vendor states none."""
     file = measured_path(vendor.name)
-    return merge(vendor, load(file)) if file.exists() else vendor
+    return merge(vendor, _load_once(file)) if file.exists() else vendor
+
+
+def _load_once(file: Path) -> Hardware:
+    """A measured file, parsed again only when it has changed: a score asks for every shape."""
+    facts = file.stat()
+    return _parsed(file, facts.st_mtime_ns, facts.st_size)
+
+
+@cache
+def _parsed(file: Path, _changed_ns: int, _size: int) -> Hardware:
+    return load(file)
 
 
 def at_highest_clock(hardware: Hardware) -> Hardware:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -193,3 +194,22 @@ def test_merge_fills_gaps_only() -> None:
     filled = merge(find("XPU-A"), find("MI300X"))
     assert filled.value("hbm.bandwidth") == 5.3e12
     assert filled.value("llc.size") == 256 * 2**20
+
+
+def test_a_measured_file_is_parsed_again_only_when_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = hardware.measured_path("H200").read_text(encoding="utf-8")
+    file = tmp_path / "H200.measured.toml"
+    file.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(hardware, "measured_path", lambda _: file)
+    parsed = Mock(wraps=hardware.load)
+    monkeypatch.setattr(hardware, "load", parsed)
+    vendor = hardware.find("H200")
+    for _ in range(3):
+        assert hardware.with_measured(vendor) == hardware.with_measured(vendor)
+        hardware.find("H200", measured=True)
+    assert parsed.call_count == 1
+    file.write_text(f"{text}\n# measured again\n", encoding="utf-8")
+    hardware.with_measured(vendor)
+    assert parsed.call_count == 2
