@@ -94,21 +94,23 @@ def lenders(
     """What profiles of the same program can lend."""
     rules = rules or load_rules()
     profiles = [given] if isinstance(given, Profile) else given or ()
-    found = [attribute(each, rules) for each in profiles]
+    opened = [attribute(each, rules) for each in profiles]
     return [
         Companion(
             each.profile.events,
             with_replays(each.profile.events, each.activities, each.steps),
             captured(each.profile, rules),
         )
-        for each in found
+        for each in opened
     ]
 
 
 def _add_operator(table: pl.DataFrame, rules: RuleSet) -> pl.DataFrame:
     """The catalog operator that a kernel implements, where its rule names one."""
-    known = {rule.id: rule.operator for rule in rules.rules if rule.operator is not None}
+    operators = {rule.id: rule.operator for rule in rules.rules if rule.operator is not None}
     named = (
-        table["rule"].cast(pl.String).replace_strict(known, default=None, return_dtype=pl.String)
+        table["rule"]
+        .cast(pl.String)
+        .replace_strict(operators, default=None, return_dtype=pl.String)
     )
     return table.with_columns(named.cast(pl.Categorical).alias("operator"))

@@ -133,8 +133,8 @@ def _batches(profile: Profile, calls: pl.DataFrame) -> pl.Series:
     rows = enclosing(events, begun, "annotation", set(notes))
     stated = events["name"].gather(rows).cast(pl.String).to_list()
     file = _BATCH_IN_FILE.match(Path(profile.path).name)
-    known = [_BATCH.match(name) if name is not None else file for name in stated]
-    sizes = [None if m is None else int(m["batch"]) for m in known]
+    matches = [_BATCH.match(name) if name is not None else file for name in stated]
+    sizes = [None if m is None else int(m["batch"]) for m in matches]
     batch_of = begun.with_columns(pl.Series("batch", sizes, dtype=pl.Int64))
     joined = calls.select(launch_row="begin_row").join(
         batch_of, on="launch_row", how="left", maintain_order="left"

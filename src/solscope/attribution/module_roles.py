@@ -80,7 +80,9 @@ def module_votes(stacks: Stacks, tree: Tree, role: pl.Series) -> pl.DataFrame:
     `tree` has the modules of the profile; `role` the roles by the order of kernels.
     """
     inside_layers = {name for layer in layer_modules(tree) for name in _below(tree, layer)}
-    by_module = {name: found for name in inside_layers if (found := _section(name)) is not None}
+    by_module = {
+        name: of_module for name in inside_layers if (of_module := _section(name)) is not None
+    }
     linear = _linear_roles(tree, by_module)
     inside = _innermost(stacks, by_module.keys())
     product = _innermost(stacks, linear.keys())

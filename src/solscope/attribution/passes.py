@@ -69,8 +69,10 @@ def _by_name(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> tuple[pl.S
         {"step": step, "mark": rows, "start_ns": activities["start_ns"]}
     ).with_row_index("at")
     # A step whose own name tells its phase is one pass, whatever is marked inside it.
-    known = table.filter(pl.col("phase").is_not_null())["step"].to_list()
-    frame = frame.with_columns(pl.when(~pl.col("step").is_in(known)).then("mark").alias("mark"))
+    with_phase = table.filter(pl.col("phase").is_not_null())["step"].to_list()
+    frame = frame.with_columns(
+        pl.when(~pl.col("step").is_in(with_phase)).then("mark").alias("mark")
+    )
     if frame["mark"].null_count() < frame.height:
         frame = _filled(frame)
     marked = frame.select("step", "mark")
@@ -116,18 +118,18 @@ def _fill_phases(table: pl.DataFrame, step: pl.Series, pass_phase: pl.Series) ->
         .group_by("step")
         .agg(pl.col("seen").unique().sort())
     )
-    found = {
+    phase_of = {
         number: phases[0] if len(phases) == 1 else "mixed"
         for number, phases in seen.iter_rows()
         if len(phases) == 1 or set(phases) <= {"prefill", "decode"}
     }
-    guess = table["step"].replace_strict(found, default=None, return_dtype=pl.String)
+    guess = table["step"].replace_strict(phase_of, default=None, return_dtype=pl.String)
     return table.with_columns(pl.coalesce("phase", guess.cast(pl.Enum(PHASES))).alias("phase"))
 
 
 def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[Query | None]) -> pl.DataFrame:
     """Requests and tokens of steps whose name tells none, when all their attention calls agree."""
-    found = pl.DataFrame(
+    sizes = pl.DataFrame(
         {
             "step": step,
             "seen_requests": [None if q is None else q.requests for q in queries],
@@ -138,7 +140,7 @@ def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[Query | None
         schema_overrides={"seen_requests": pl.Int64, "seen_tokens": pl.Int64},
     ).drop_nulls()
     agreed = (
-        found.unique()
+        sizes.unique()
         .group_by("step")
         .agg(pl.col("seen_requests", "seen_tokens").first(), pl.len().alias("shapes"))
         .filter(pl.col("shapes") == 1)

@@ -227,6 +227,6 @@ def _folder(path: Path) -> Solution:
         raise InputError(f"{file}: {error}") from None
     if about.base is None:
         return Solution(name, path, about)
-    if about.base not in {one.name for one in FOLDER.iterdir()}:
+    if about.base not in {folder.name for folder in FOLDER.iterdir()}:
         raise InputError(f"{file}: base: no built-in solution {about.base!r}")
     return Solution(name, FOLDER / about.base, about)

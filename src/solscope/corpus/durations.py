@@ -33,12 +33,12 @@ def counts(rows: pl.LazyFrame, by: list[str]) -> pl.LazyFrame:
     )
 
 
-def quantiles_of(found: pl.LazyFrame, by: list[str], shares: tuple[float, ...]) -> pl.LazyFrame:
+def quantiles_of(calls: pl.LazyFrame, by: list[str], shares: tuple[float, ...]) -> pl.LazyFrame:
     """Quantiles by `by` of such counts, as `q50`, `q90`, ...
 
     The quantile is the smallest value that at least that share of the calls does not exceed.
     """
-    ordered = found.group_by(*by, "value").agg(pl.col("calls").sum()).sort("value")
+    ordered = calls.group_by(*by, "value").agg(pl.col("calls").sum()).sort("value")
     return ordered.group_by(by).agg(
         pl.col("value")
         .filter(pl.col("calls").cum_sum() >= share * pl.col("calls").sum())

@@ -91,18 +91,18 @@ def spool(
 
 def ready(folder: Path) -> list[Path]:
     """Complete files, oldest name first: neither hidden, nor a sidecar, nor set aside."""
-    found = []
+    recordings = []
     for place, folders, names in os.walk(folder):
         base = Path(place)
         saved = [name for name in folders if is_saved_profile(base / name)]
-        found += [base / name for name in saved]
+        recordings += [base / name for name in saved]
         folders[:] = sorted(
             name
             for name in folders
             if not name.startswith(".") and name not in saved and base / name != folder / FAILED
         )
-        found += [base / name for name in names if _is_recording(name)]
-    return sorted(found)
+        recordings += [base / name for name in names if _is_recording(name)]
+    return sorted(recordings)
 
 
 def _is_recording(name: str) -> bool:

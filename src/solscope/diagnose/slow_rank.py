@@ -83,7 +83,7 @@ def _confidence(normal: Analysis, abnormal: Analysis, at: int) -> float:
     for charge, cost in ((normal.charge, own), (abnormal.charge, abnormal.charge.cost[:, at])):
         picked = draw.integers(0, charge.steps.size, (DRAWS, charge.steps.size))
         all_ranks = charge.cost.sum(1)
-        sides.append([part[picked].mean(1) for part in (charge.length, cost, all_ranks)])
+        sides.append([values[picked].mean(1) for values in (charge.length, cost, all_ranks)])
     slower, more, all_more = (after - before for before, after in zip(*sides, strict=True))
     explains = (slower > (SLOWER - 1) * sides[0][0]) & (more >= EXPLAINS * slower)
     return float((explains & (more >= ALONE * all_more)).mean())

@@ -213,9 +213,9 @@ def _device(device: Device) -> dict[str, object]:
 def _events(chunk: pl.DataFrame, activities: pl.DataFrame, zero: int) -> pl.Series:
     """Complete events ("ph":"X") with what was recorded and what was found."""
     here = _activities_in(chunk, activities)
-    found = here.select("row", json_args(here, _FOUND).alias("found"))
+    arguments = here.select("row", json_args(here, _FOUND).alias("found"))
     table = chunk.with_columns(_recorded(chunk).alias("recorded")).join(
-        found, on="row", how="left", maintain_order="left"
+        arguments, on="row", how="left", maintain_order="left"
     )
     categories = table["kind"].cast(pl.String).replace_strict(_CATEGORY)
     return table.select(

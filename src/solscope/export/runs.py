@@ -206,7 +206,7 @@ class RunTrace:
         rank = self._analysis.run.ranks[at]
         here = np.flatnonzero(matched.index[:, at] >= 0)
         unix = attributed.profile.metadata.unix_offset_ns or 0
-        numbers = [one.rank for one in self._analysis.run.ranks]
+        numbers = [each.rank for each in self._analysis.run.ranks]
         last = split.last[here]
         names = [f"waits for rank {numbers[who]}" if who >= 0 else "waits" for who in last]
         wait = np.where(last == at, 0.0, np.nan_to_num(split.wait[here, at]))
@@ -250,14 +250,14 @@ class RunTrace:
 
     def _check_step(self, step: int) -> None:
         ranks = self._analysis.run.ranks
-        found = {
+        steps = {
             int(number) + shift
             for rank, shift in zip(ranks, self._shifts, strict=True)
             for number in rank.steps["step"].to_list()
         }
-        if step not in found:
-            name, count = self._analysis.run.name, len(found)
-            span = f"; there are {count}, from {min(found)} to {max(found)}" if found else ""
+        if step not in steps:
+            name, count = self._analysis.run.name, len(steps)
+            span = f"; there are {count}, from {min(steps)} to {max(steps)}" if steps else ""
             raise UsageError(f"{name}: no step {step}{span}")
 
     def _cut(self, attributed: Attributed, at: int) -> Attributed | None:
@@ -274,8 +274,8 @@ class RunTrace:
 def _left_out(extents: Iterable[Extent]) -> dict[str, int]:
     """Kinds of events that have no room, with their number."""
     total: dict[str, int] = {}
-    for part in extents:
-        for kind, count in part.events.items():
+    for extent in extents:
+        for kind, count in extent.events.items():
             total[kind] = total.get(kind, 0) + count
     left: dict[str, int] = {}
     for kind in _EXPENDABLE:

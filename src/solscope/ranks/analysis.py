@@ -104,8 +104,8 @@ def analyze(run: Run) -> Analysis:
         return analysis
     own_steps = [analysis.rank_steps(at) for at in range(len(run.ranks))]
     lengths = [analysis.rank_length_ns(at) for at in range(len(run.ranks))]
-    found = describe(run, matched, split, stages, analysis.counted, own_steps, lengths)
-    return replace(analysis, pipeline=found)
+    pipeline = describe(run, matched, split, stages, analysis.counted, own_steps, lengths)
+    return replace(analysis, pipeline=pipeline)
 
 
 def _whole_steps(run: Run, shifts: list[int]) -> set[int]:
@@ -148,7 +148,10 @@ def _charge(
         for rank, shift in zip(run.ranks, shifts, strict=True)
     ]
     length = np.array(
-        [np.median([part[n] for part in lengths if n in part] or [0]) for n in steps.tolist()]
+        [
+            np.median([of_rank[n] for of_rank in lengths if n in of_rank] or [0])
+            for n in steps.tolist()
+        ]
     )
     return Charge(steps, cost, length)
 

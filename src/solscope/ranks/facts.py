@@ -112,13 +112,13 @@ _MESSAGE = ("input_dims", "input_types", "concrete_inputs")
 def _recorded(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """What is recorded of each collective: at the kernel itself, else at its operator."""
     columns = ("collective", "process_group", "process_group_ranks", "sequence", "peer", *_MESSAGE)
-    found = []
+    recorded = []
     for name in columns:
         own, at_op = rows[name], events[name].gather(rows["op_row"])
         text = own.dtype == pl.Categorical
         pair = [s.cast(pl.String) if text else s for s in (own, at_op)]
-        found.append(pair[0].zip_with(pair[0].is_not_null(), pair[1]).alias(name))
-    return pl.DataFrame(found)
+        recorded.append(pair[0].zip_with(pair[0].is_not_null(), pair[1]).alias(name))
+    return pl.DataFrame(recorded)
 
 
 def _message(

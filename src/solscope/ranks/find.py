@@ -68,8 +68,8 @@ def _below(folder: Path, depth: int, skipped: Skipped | None) -> Iterable[str]:
 
 def rank_in_name(path: str) -> int | None:
     """The rank that a file's name, or its folder's, states."""
-    for part in (Path(path).name, Path(path).parent.name):
-        numbers = _RANK.findall(part)
+    for name in (Path(path).name, Path(path).parent.name):
+        numbers = _RANK.findall(name)
         if numbers:
             return int(numbers[-1])
     labels = dict(_labels(path))
@@ -97,8 +97,8 @@ def is_run(item: str | os.PathLike[str]) -> bool:
 
 def _stated(path: str) -> int | None:
     """The rank in a file's header, else in its name."""
-    found = _IN_HEADER.search(read_head(Path(path)).data) if Path(path).is_file() else None
-    return int(found[1]) if found else rank_in_name(path)
+    header = _IN_HEADER.search(read_head(Path(path)).data) if Path(path).is_file() else None
+    return int(header[1]) if header else rank_in_name(path)
 
 
 def _labels(path: str) -> list[tuple[str, int]]:
@@ -113,11 +113,11 @@ def host_in_name(path: str) -> str | None:
 
 def number_ranks(paths: Sequence[str], stated: Sequence[int | None]) -> tuple[list[int], bool]:
     """The rank of each file, and whether they had to be counted by their names."""
-    known = [
+    in_names = [
         rank if rank is not None else rank_in_name(path)
         for path, rank in zip(paths, stated, strict=True)
     ]
-    numbers = [rank for rank in known if rank is not None]
+    numbers = [rank for rank in in_names if rank is not None]
     if len(numbers) == len(paths):
         return numbers, False
     order = sorted(range(len(paths)), key=lambda at: (_place(paths[at]), _natural(paths[at])))

@@ -22,7 +22,7 @@ def group_labels(recorded: pl.DataFrame) -> pl.Series:
 
 def members(group: str | None) -> tuple[int, ...] | None:
     """The ranks of a group; null for a name, and for a list that torch cut short with `...`."""
-    parts = group.split(",") if group else []
-    if not parts or not all(part.isdecimal() for part in parts):
+    numbers = group.split(",") if group else []
+    if not numbers or not all(number.isdecimal() for number in numbers):
         return None
-    return tuple(int(part) for part in parts)
+    return tuple(int(number) for number in numbers)

@@ -71,13 +71,13 @@ def imbalance(
 ) -> Imbalance:
     """Imbalance from tokens per step, rows received per step and rows by layer, all by rank."""
     by_layer = []
-    for layer in sorted({layer for part in layers for layer in part}):
-        rows = [part.get(layer) for part in layers]
-        found = _uneven(numbers, rows)
-        if found is not None:
-            by_layer.append(LayerLoad(layer, rows, *found))
+    for layer in sorted({layer for rows_of_rank in layers for layer in rows_of_rank}):
+        rows = [rows_of_rank.get(layer) for rows_of_rank in layers]
+        uneven = _uneven(numbers, rows)
+        if uneven is not None:
+            by_layer.append(LayerLoad(layer, rows, *uneven))
     both = {"received_tokens": _uneven(numbers, totals), "tokens": _uneven(numbers, tokens)}
-    uneven_by = {name: found for name, found in both.items() if found is not None}
+    uneven_by = {name: uneven for name, uneven in both.items() if uneven is not None}
     if not uneven_by:
         return Imbalance(None, None, None, by_layer)
     of = max(uneven_by, key=lambda name: uneven_by[name][0])

@@ -97,8 +97,8 @@ def read_run(
     quiet = replace(options or ReadOptions(), progress=None)
     read = partial(_read, rules=tuple(rules), options=quiet, view=view)
     done: dict[str, tuple[list[Rank], T | None]] = {}
-    for path, found in _read_all(paths, read, processes):
-        done[path] = found
+    for path, result in _read_all(paths, read, processes):
+        done[path] = result
         if progress is not None:
             progress(len(done), len(paths), path)
     run = make_run(run_name(paths), [rank for path in paths for rank in done[path][0]])
@@ -118,10 +118,10 @@ def make_run(name: str, ranks: Sequence[Rank]) -> Run:
             text = "the files do not say which ranks they are: counted in the order of their names"
             warnings.append(ProfileWarning("ranks_counted", text))
     ordered = sorted(ranks, key=lambda rank: rank.rank)
-    for one, other in pairwise(ordered):
-        if one.rank == other.rank:
+    for first, other in pairwise(ordered):
+        if first.rank == other.rank:
             raise InputError(
-                f"two files for rank {one.rank}: {one.path} and {other.path}; "
+                f"two files for rank {first.rank}: {first.path} and {other.path}; "
                 "name the files of one run, as a folder or a glob"
             )
     _check_numbers(ordered)

@@ -109,15 +109,15 @@ def _uneven(run: Run, matched: Matched, transfer: Floats) -> tuple[NDArray[np.in
         values = pl.DataFrame(sums).max_horizontal().cast(pl.Float64).to_numpy()
         rows[has_call, at] = values[matched.index[has_call, at]]
     busiest, cost = np.full(len(rows), -1), np.zeros(len(rows))
-    known = (~np.isnan(rows)).sum(1) > 1
-    if not known.any():
+    compared = (~np.isnan(rows)).sum(1) > 1
+    if not compared.any():
         return busiest, cost
     latency = _latency(matched.table, transfer)
-    most, mean = np.nanmax(rows[known], axis=1), np.nanmean(rows[known], axis=1)
-    beyond = np.nanmedian(transfer[known], axis=1) - latency[known]
+    most, mean = np.nanmax(rows[compared], axis=1), np.nanmean(rows[compared], axis=1)
+    beyond = np.nanmedian(transfer[compared], axis=1) - latency[compared]
     saved = np.maximum(0.0, np.nan_to_num(beyond)) * (1 - mean / np.maximum(1.0, most))
-    busiest[known] = np.where(saved > 0, np.nanargmax(rows[known], axis=1), -1)
-    cost[known] = saved
+    busiest[compared] = np.where(saved > 0, np.nanargmax(rows[compared], axis=1), -1)
+    cost[compared] = saved
     return busiest, cost
 
 
@@ -125,8 +125,8 @@ def _latency(table: pl.DataFrame, transfer: Floats) -> Floats:
     """Transfer of messages that are tiny beside each call's own, of its kind and group, ns."""
     latency = np.full(table.height, np.nan)
     middle = np.full(table.height, np.nan)
-    known = ~np.isnan(transfer).all(1)
-    middle[known] = np.nanmedian(transfer[known], axis=1)
+    timed = ~np.isnan(transfer).all(1)
+    middle[timed] = np.nanmedian(transfer[timed], axis=1)
     for _, alike in table.with_row_index("at").group_by("kind", "group", maintain_order=True):
         at, size = alike["at"].to_numpy(), alike["bytes"].cast(pl.Float64).to_numpy()
         least = np.nanmin(size) if not np.isnan(size).all() else np.nan
@@ -168,9 +168,9 @@ def _parts(run: Run, matched: Matched, end: Floats) -> dict[str, Floats]:
     if end.shape[0]:
         # On the common clock: how long after the first rank this one left the collective before.
         before = np.vstack((np.full((1, end.shape[1]), np.nan), end[:-1]))
-        known = ~np.isnan(before).all(1)
+        timed = ~np.isnan(before).all(1)
         first = np.full(before.shape[0], np.nan)
-        first[known] = np.nanmin(before[known], axis=1)
+        first[timed] = np.nanmin(before[timed], axis=1)
         parts["late"] = np.where(np.isnan(before), np.nan, before - first[:, None])
     return parts
 

@@ -108,10 +108,10 @@ def explain_stage(run: Run, at: int, steps: list[set[int]], work: dict[str, Work
 def _beyond(values: Floats, at: int) -> Floats:
     """What the rank at `at` has more than the middle of the others, by collective."""
     others = np.delete(values, at, axis=1)
-    known = ~np.isnan(others).all(1) & ~np.isnan(values[:, at])
+    timed = ~np.isnan(others).all(1) & ~np.isnan(values[:, at])
     beyond = np.full(values.shape[0], np.nan)
-    if known.any():
-        beyond[known] = values[known, at] - np.nanmedian(others[known], axis=1)
+    if timed.any():
+        beyond[timed] = values[timed, at] - np.nanmedian(others[timed], axis=1)
     return beyond
 
 

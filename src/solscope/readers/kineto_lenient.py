@@ -45,23 +45,23 @@ _TEXT_FIELDS = frozenset({"cat", "name", "collective", "group", "group_ranks", "
 
 def skip_space(text: bytes, at: int) -> int:
     """The first place from `at` on that is no white space."""
-    found = _SPACES.match(text, at)
-    assert found is not None
-    return found.end()
+    spaces = _SPACES.match(text, at)
+    assert spaces is not None
+    return spaces.end()
 
 
 def find_event(text: bytes, start: int) -> int | None:
     """Where the next event seems to begin, if one does."""
-    found = _NEXT_EVENT.search(text, start)
-    return None if found is None else found.start(1)
+    event = _NEXT_EVENT.search(text, start)
+    return None if event is None else event.start(1)
 
 
 def text_end(text: bytes, at: int) -> int:
     """Where the text whose opening quote is at `at` ends."""
-    found = _TEXT.match(text, at)
-    if found is None:
+    string = _TEXT.match(text, at)
+    if string is None:
         raise MoreError
-    return found.end()
+    return string.end()
 
 
 def value_end(text: bytes, at: int) -> int:
@@ -74,9 +74,9 @@ def value_end(text: bytes, at: int) -> int:
     if first not in b"{[":
         return _bare_end(text, at)
     depth = 0
-    while found := _BRACKET.search(text, at):
-        at = found.end()
-        mark = found.group()
+    while bracket := _BRACKET.search(text, at):
+        at = bracket.end()
+        mark = bracket.group()
         if mark == b'"':
             at = text_end(text, at - 1)
         elif mark in b"{[":
@@ -89,9 +89,9 @@ def value_end(text: bytes, at: int) -> int:
 
 
 def _bare_end(text: bytes, at: int) -> int:
-    found = _BARE.match(text, at)
-    assert found is not None
-    end = found.end()
+    bare = _BARE.match(text, at)
+    assert bare is not None
+    end = bare.end()
     if end == len(text):
         raise MoreError
     if end == at or text[end] not in _ENDS:

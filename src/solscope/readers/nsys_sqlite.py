@@ -136,8 +136,8 @@ def _namer(export: Export, source: Source) -> Callable[[pl.DataFrame], pl.DataFr
         wanted = frame[key].drop_nulls().unique().to_list()
         new = [k for k in wanted if k not in names]
         names.update({k: spell(k) for k in new} if spell else _strings(export, new, source))
-        found = {k: names[k] for k in wanted if k in names}
-        lookup = _lookup(found, source.kind).cast({"key": frame.schema[key]})
+        texts = {k: names[k] for k in wanted if k in names}
+        lookup = _lookup(texts, source.kind).cast({"key": frame.schema[key]})
         named = frame.join(lookup, left_on=key, right_on="key", how="left", maintain_order="left")
         return named.with_columns(
             pl.coalesce("text", "name").alias("name"),

@@ -258,11 +258,11 @@ def _check_steps(observations: Observations, path: str) -> None:
     steps = len(observations.steps)
     per_step = [
         *(tile.ns for tile in observations.tiles),
-        *(part for k in observations.kernels for part in (k.calls, k.ns, k.exposed_ns)),
-        *(part for call in observations.host_calls for part in (call.calls, call.ns)),
-        *(part for s in observations.sections for part in (s.calls, s.ns, s.own_ns, s.op_ns)),
+        *(values for k in observations.kernels for values in (k.calls, k.ns, k.exposed_ns)),
+        *(values for call in observations.host_calls for values in (call.calls, call.ns)),
+        *(values for s in observations.sections for values in (s.calls, s.ns, s.own_ns, s.op_ns)),
     ]
-    wrong = next((len(part) for part in per_step if len(part) != steps), None)
+    wrong = next((len(values) for values in per_step if len(values) != steps), None)
     if wrong is not None:
         raise DamagedFileError(f"{path}: damaged packed recording ({wrong} values, {steps} steps)")
     if any(not 0 <= stall.step < steps for stall in observations.stalls):

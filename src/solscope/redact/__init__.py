@@ -175,8 +175,8 @@ class Redactor:
     def _sub(self, kind: str, pattern: re.Pattern[str], text: str, kinds: set[str]) -> str:
         accept = _ACCEPT.get(pattern) or _ACCEPT.get(kind)
 
-        def token(found: re.Match[str]) -> str:
-            original = found.group()
+        def token(match: re.Match[str]) -> str:
+            original = match.group()
             if accept is not None and not accept(original):
                 return original
             return self._replaced_by(kind, original, kinds)
@@ -195,7 +195,7 @@ class Redactor:
         name = original.lower() if kind in ("host", "user") else original
         name = name.partition(".")[0] if kind == "host" else name
         if (kind, name) not in self._tokens:
-            number = 1 + sum(known == kind for known, _ in self._tokens)
+            number = 1 + sum(other == kind for other, _ in self._tokens)
             self._tokens[kind, name] = f"<{kind}{number}>"
         return self._tokens[kind, name]
 

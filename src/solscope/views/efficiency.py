@@ -243,11 +243,11 @@ def _rates(
     flop: dict[str, float] = defaultdict(float)
     terms: dict[str, float] = defaultdict(float)
     model = moved = bounds = 0.0
-    gpu = known = 0
+    gpu = costed = 0
     for kind, calls, ns in counts:
         each = work[kind]
         gpu += ns
-        known += ns if each.known else 0
+        costed += ns if each.known else 0
         model += calls * each.model_bytes
         moved += calls * each.all_bytes
         bounds += calls * each.bound_us
@@ -258,7 +258,7 @@ def _rates(
     share = max(1, count) * devices
     wall_us = wall_ns / 1e3 * devices
     rate = card.value("hbm.bandwidth")
-    enough = 100 * known >= LEAST_COST_PCT * gpu
+    enough = 100 * costed >= LEAST_COST_PCT * gpu
     busy = sum(n / card.peaks[pipe].value for pipe, n in flop.items()) if enough else None
     rate = rate if enough else None
     least = bounds if enough else None
@@ -268,7 +268,7 @@ def _rates(
         count=count,
         time_ms=wall_ns / 1e6 / max(1, count),
         gpu_ms=gpu / 1e6 / share,
-        cost_pct=percent_of(known, gpu),
+        cost_pct=percent_of(costed, gpu),
         tflop=sum(flop.values()) / 1e12 / share,
         model_gb=model / 1e9 / share,
         all_gb=moved / 1e9 / share,

@@ -183,7 +183,7 @@ def layers(
 def _overlaps(sides: Sequence[_Side]) -> list[Overlap]:
     pairs = [overlaps(s.rows, _RUN) if s.total_ns > s.busy_ns else Counter() for s in sides]
     made = [
-        Overlap(*pair, [side.mean(found[pair]) for side, found in zip(sides, pairs, strict=True)])
+        Overlap(*pair, [side.mean(times[pair]) for side, times in zip(sides, pairs, strict=True)])
         for pair in set().union(*pairs)
     ]
     return sorted(made, key=lambda x: (-max(x.time_us), x.role, x.under))
@@ -206,16 +206,16 @@ class _Side:
             self.busy_ns += busy.length
             self.extent_ns += int(busy.end[-1] - busy.start[0])
         inside = rows.filter(pl.col("place") == "layer")
-        found = inside.select("layer_kind", "layer").unique()
+        numbered = inside.select("layer_kind", "layer").unique()
         self.counts: dict[str, int] = dict(
-            found.group_by("layer_kind")
+            numbered.group_by("layer_kind")
             .len()
             .sort("layer_kind")
             .with_columns(pl.col("layer_kind").cast(pl.String))
             .iter_rows()
         )
-        if layer is not None and layer not in set(found["layer"]):
-            raise UsageError(f"{label}: no layer {layer}; there are {len(found)}, from 0")
+        if layer is not None and layer not in set(numbered["layer"]):
+            raise UsageError(f"{label}: no layer {layer}; there are {len(numbered)}, from 0")
         self.inside = inside if layer is None else inside.filter(pl.col("layer") == layer)
         self.single = layer is not None
 

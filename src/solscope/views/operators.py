@@ -300,15 +300,15 @@ class _Limiter(msgspec.Struct, frozen=True):
         if card is None:
             return _Limits()
         bounds = {k: self.bound(table.kinds[k], card) for k in at}
-        known = {k: b.time_us for k, b in bounds.items() if b.time_us is not None}
+        bounded = {k: b.time_us for k, b in bounds.items() if b.time_us is not None}
         missing = sorted({term for b in bounds.values() for term in b.missing})
         hbm_us = _from_hbm([(table.kinds[k], sums[k].calls) for k in at], card)
-        if len(known) < len(at):
+        if len(bounded) < len(at):
             return _Limits(missing=missing, hbm_us=hbm_us)
         by_term: dict[str, float] = defaultdict(float)
-        for k, time in known.items():
+        for k, time in bounded.items():
             by_term[str(bounds[k].limiter)] += time * sums[k].calls
-        best = [percent_of(time, sums[k].fastest_ns / 1e3) for k, time in known.items()]
+        best = [percent_of(time, sums[k].fastest_ns / 1e3) for k, time in bounded.items()]
         likely = [_likely(table.kinds[k], bounds[k], card) for k in at]
         return _Limits(
             bound_us=sum(by_term.values()),

@@ -72,13 +72,13 @@ def _steps_that_fit(analysis: Analysis, step: np.ndarray) -> list[int]:
     """Whole steps from the first on, as many as `MOST` allows; at least one."""
     room = MOST
     shown: list[int] = []
-    for one in analysis.steps.tolist():
-        count = int((analysis.matched.index[step == one] >= 0).sum())
+    for number in analysis.steps.tolist():
+        count = int((analysis.matched.index[step == number] >= 0).sum())
         if not count:
             continue
         if shown and count > room:
             break
-        shown.append(one)
+        shown.append(number)
         room -= count
     return shown
 
@@ -86,8 +86,8 @@ def _steps_that_fit(analysis: Analysis, step: np.ndarray) -> list[int]:
 def _lane(
     analysis: Analysis, at: int, rows: np.ndarray, start_us: np.ndarray, code: np.ndarray
 ) -> RankLane:
-    known = ~np.isnan(start_us)
-    order = np.flatnonzero(known)[np.argsort(start_us[known], kind="stable")]
+    timed = ~np.isnan(start_us)
+    order = np.flatnonzero(timed)[np.argsort(start_us[timed], kind="stable")]
     wait = np.nan_to_num(analysis.split.wait[rows, at]) / 1e3
     transfer = np.nan_to_num(analysis.split.transfer[rows, at]) / 1e3
     return RankLane(

@@ -63,12 +63,12 @@ def run_layers(
     kinds = dict.fromkeys(kind for side in runs for rank in side.run.ranks for kind in rank.layers)
     rows = []
     for key in keys(sides):
-        kind, part, role, communication = key
+        kind, group, role, communication = key
         divide = per == "layer"
         whole = [_each(side, times(side, key), kind, divide) for side in sides]
         waits = [_each(side, times(side, key, "wait_ns"), kind, divide) for side in sides]
         waited = [wait if communication else None for wait in waits]
-        rows.append(RoleOfRun(kind, part, role, communication, whole, waited))
+        rows.append(RoleOfRun(kind, group, role, communication, whole, waited))
     return RunLayers(
         runs=list(labels),
         ranks=[[rank.rank for rank in side.run.ranks] for side in runs],
@@ -86,8 +86,8 @@ def run_layers(
 
 
 def _phase(runs: Sequence[Analysis], labels: Sequence[str], wanted: str | None) -> str | None:
-    found = [phases(analysis) for analysis in runs]
-    for label, have in zip(labels, found, strict=True):
+    phases_of_runs = [phases(analysis) for analysis in runs]
+    for label, have in zip(labels, phases_of_runs, strict=True):
         if not have:
             raise InputError(f"{label}: no step that all ranks recorded whole, after the first")
         if wanted is not None and wanted not in have:
@@ -95,7 +95,7 @@ def _phase(runs: Sequence[Analysis], labels: Sequence[str], wanted: str | None) 
             raise UsageError(f"{label}: no step of phase {wanted}; there are: {there}")
     if wanted is not None:
         return wanted
-    common = [phase for phase in found[0] if all(phase in have for have in found)]
+    common = [phase for phase in phases_of_runs[0] if all(phase in have for have in phases_of_runs)]
     if not common:
         raise InputError("the runs have no phase in common")
     return common[0]

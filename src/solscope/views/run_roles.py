@@ -163,16 +163,20 @@ def step_phases(analysis: Analysis) -> dict[int, str | None]:
 
     With data parallelism, one rank may be at a prompt while the others decode.
     """
-    found: dict[int, Counter[str | None]] = {int(step): Counter() for step in analysis.steps}
+    counts: dict[int, Counter[str | None]] = {int(step): Counter() for step in analysis.steps}
     for at, shift in enumerate(analysis.shifts):
         for step, phase in analysis.rank_steps(at).select("step", "phase").iter_rows():
-            found[step + shift][phase] += 1
-    return {step: phases.most_common(1)[0][0] if phases else None for step, phases in found.items()}
+            counts[step + shift][phase] += 1
+    return {
+        step: phases.most_common(1)[0][0] if phases else None for step, phases in counts.items()
+    }
 
 
 def keys(sides: Sequence[PhaseOfRun]) -> list[tuple[str | None, str | None, str, bool]]:
     """Roles of all sides in the order of a layer, what is outside of layers last."""
-    known = {key for side in sides for table in side.roles for key in table.select(KEY).iter_rows()}
+    distinct = {
+        key for side in sides for table in side.roles for key in table.select(KEY).iter_rows()
+    }
     groups, roles = [*GROUPS, "prologue", "epilogue"], list(ROLES)
 
     def place(key: tuple[str | None, str | None, str, bool]) -> tuple[object, ...]:
@@ -187,7 +191,7 @@ def keys(sides: Sequence[PhaseOfRun]) -> list[tuple[str | None, str | None, str,
             role,
         )
 
-    return sorted(known, key=place)
+    return sorted(distinct, key=place)
 
 
 def times(
@@ -201,7 +205,7 @@ def times(
         & (pl.col("role") == role)
         & (pl.col("communication") == communication)
     )
-    found = {at: side.roles[at].filter(wanted)[column] for at in side.places}
-    if all(column.is_empty() for column in found.values()):
+    by_place = {at: side.roles[at].filter(wanted)[column] for at in side.places}
+    if all(column.is_empty() for column in by_place.values()):
         return {}
-    return {side.number(at): side.per_step_us(at, float(v.sum())) for at, v in found.items()}
+    return {side.number(at): side.per_step_us(at, float(v.sum())) for at, v in by_place.items()}

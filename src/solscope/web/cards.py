@@ -63,7 +63,7 @@ def card_of(attributed: Attributed) -> ProfileCard:
     facts = describe(profile, Path(resolve(profile.path)), {}, None, hardware_of(attributed))
     verdict = summary.verdict
     timed = [] if summary.steps.found_by == "whole_profile" else summary.steps.phases
-    phase = next((one for one in timed if one.phase == verdict.phase), None) or next(
+    phase = next((times for times in timed if times.phase == verdict.phase), None) or next(
         iter(timed), None
     )
     steps = [step.time_ms for step in timeline(attributed).steps if not step.cut]
@@ -99,9 +99,9 @@ class Cards:
         """The card of a profile, when it is known."""
         now = stamp(path)
         with self._lock:
-            found = self._cards.get(path)
-        if found is not None and found[0] == now:
-            return found[1]
+            card = self._cards.get(path)
+        if card is not None and card[0] == now:
+            return card[1]
         cached = self._disk_cache.peek(_key(path))
         if cached is None:
             return None

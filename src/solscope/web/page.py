@@ -32,13 +32,13 @@ def page(library: Library, path: str, query: Query) -> str:
     answers: list[str] = []
     for asked in first_questions(path, query):
         name = escape(asked)
-        found = _at_hand(library, asked)
-        if found is None:
+        answer = _at_hand(library, asked)
+        if answer is None:
             start_answer(library, asked)
-        if found is None or len(found) > MAX_EMBEDDED_BYTES:
+        if answer is None or len(answer) > MAX_EMBEDDED_BYTES:
             links.append(f'<link rel="preload" as="fetch" crossorigin href="{name}">')
         else:
-            data = script_data(found)
+            data = script_data(answer)
             answers.append(f'<script type="application/json" data-answer="{name}">{data}</script>')
     return Template(asset("dashboard.html")).substitute(
         links="\n".join(links),
@@ -66,7 +66,9 @@ def first_questions(path: str, query: Query) -> list[str]:
     asked = ["/api/overview"]
     if view == "profile" and name:
         asked.append(question(f"/api/profile/{name}", {"hardware": given["hardware"]}))
-        asked += [question(f"/api/profile/{name}/{part}", {}) for part in ("timeline", "details")]
+        asked += [
+            question(f"/api/profile/{name}/{endpoint}", {}) for endpoint in ("timeline", "details")
+        ]
     elif view in ("compare", "diagnose") and all(two.values()):
         asked.append(question(f"/api/{view}", two))
     elif view == "bench":

@@ -79,24 +79,28 @@ def find_results(sources: Sequence[str]) -> list[str]:
 
 def folders_in(root: Path) -> list[Path]:
     """A folder and those below it, but for hidden ones, stores and saved profiles."""
-    found: list[Path] = []
+    folders: list[Path] = []
     for place, names, _ in os.walk(root):
         folder = Path(place)
-        if found and (is_store(place) or (folder / _SAVED).is_file()):
+        if folders and (is_store(place) or (folder / _SAVED).is_file()):
             names.clear()
             continue
-        found.append(folder)
+        folders.append(folder)
         names[:] = sorted(name for name in names if not name.startswith("."))
-        if len(found) >= MAX_FOLDERS:
+        if len(folders) >= MAX_FOLDERS:
             break
-    return found
+    return folders
 
 
 def state(source: str) -> object:
     """Changes with everything on which it depends what a source stands for."""
     path = Path(source)
     if path.is_dir():
-        within = [one for folder in folders_in(path) for one in (folder, *folder.glob("*"))]
+        within = [
+            path_within
+            for folder in folders_in(path)
+            for path_within in (folder, *folder.glob("*"))
+        ]
     elif path.exists() or not glob.has_magic(source):
         within = [path]
     else:

@@ -168,12 +168,12 @@ def _asked(lines: list[ShapeResult], **asked: str | None) -> list[ShapeResult]:
     for what, value in asked.items():
         if value is None:
             continue
-        known = sorted({getattr(line, what) for line in lines})
-        meant = [name for name in known if what == "device" and value.lower() in name.lower()]
-        if value not in known and len(meant) == 1:
+        values = sorted({getattr(line, what) for line in lines})
+        meant = [name for name in values if what == "device" and value.lower() in name.lower()]
+        if value not in values and len(meant) == 1:
             value = meant[0]  # H200 for NVIDIA H200
-        if value not in known:
-            there = ", ".join(known)
+        if value not in values:
+            there = ", ".join(values)
             raise UsageError(f"no results of {what} {value!r}{among} (available: {there})")
         lines = [line for line in lines if getattr(line, what) == value]
         among += f" for {what} {value}"

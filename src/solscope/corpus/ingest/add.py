@@ -127,7 +127,7 @@ class _Run:
         if not batch:
             return
         # Workers end in any order; of two files with one content the first as named counts.
-        batch.sort(key=lambda part: self.place[part[0]])
+        batch.sort(key=lambda extracted: self.place[extracted[0]])
         added = set(self.corpus.append([extract for _, extract in batch]))
         for path, extract in batch:
             # The same content under two names: the first one was added.

@@ -51,15 +51,15 @@ class CheckedFiles:
             return
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            part = self.path.with_suffix(".part")
-            part.write_bytes(msgspec.json.encode(self.now))
-            part.replace(self.path)
+            unfinished = self.path.with_suffix(".part")
+            unfinished.write_bytes(msgspec.json.encode(self.now))
+            unfinished.replace(self.path)
 
 
 def _state(file: str) -> str:
     if is_url(file):
         return ""
     with suppress(OSError):
-        found = Path(file).stat()
-        return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
+        status = Path(file).stat()
+        return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
     return "missing"

@@ -97,15 +97,15 @@ def _vacuum(url: str) -> None:
 def remove_uncommitted(folder: Path, least_age_s: float = UNCOMMITTED_S) -> list[Path]:
     """Remove data files that no commit names and that are old on the file system's own clock."""
     table = delta.open_existing(str(folder))
-    known = {Path(file).name for file, _ in delta.files(table)}
-    known |= {Path(name).name for name in _tombstones(table)}
+    in_use = {Path(file).name for file, _ in delta.files(table)}
+    in_use |= {Path(name).name for name in _tombstones(table)}
     probe = folder / f".{uuid.uuid4().hex}"
     probe.touch()
     now = probe.stat().st_mtime
     probe.unlink()
     gone = []
     for file in folder.glob("*.parquet"):
-        if file.name not in known and now - file.stat().st_mtime > least_age_s:
+        if file.name not in in_use and now - file.stat().st_mtime > least_age_s:
             file.unlink(missing_ok=True)
             gone.append(file)
     return gone

@@ -47,9 +47,9 @@ def call_times(selection: Selection, cells: Cells, kind: KeyKind) -> CallTimes:
     return CallTimes(joined.collect(), sampled)
 
 
-def _weighted(found: pl.LazyFrame, factor: float) -> pl.DataFrame:
+def _weighted(calls: pl.LazyFrame, factor: float) -> pl.DataFrame:
     return (
-        found.select("group", "code", "value", pl.col("calls") * factor)
+        calls.select("group", "code", "value", pl.col("calls") * factor)
         .select(
             pl.col("group", "code").cast(pl.Int64),
             pl.col("value", "calls").cast(pl.Float64),

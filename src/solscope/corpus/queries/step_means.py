@@ -30,7 +30,7 @@ def step_means(corpus: Corpus) -> list[StepMeans]:
         .sort("file", "entry", "phase")
         .collect()
     )
-    found: dict[str, StepMeans] = {}
+    by_entry: dict[str, StepMeans] = {}
     for file, entry, phase, steps, mean_ms in rows.iter_rows():
-        found.setdefault(entry, StepMeans(file, {})).phases[phase] = (steps, mean_ms)
-    return list(found.values())
+        by_entry.setdefault(entry, StepMeans(file, {})).phases[phase] = (steps, mean_ms)
+    return list(by_entry.values())

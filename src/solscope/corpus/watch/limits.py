@@ -90,10 +90,10 @@ def _limits(rule: Rule, value: float, change: float | None, z: float | None) -> 
         ("max_z", rule.max_z, z, 1),
         ("min_z", rule.min_z, z, -1),
     )
-    for name, allowed, found, sign in tests:
+    for name, allowed, observed, sign in tests:
         if allowed is not None:
-            broken = found is not None and sign * (found - allowed) > 0
-            yield Limit(name, allowed, found, broken)
+            broken = observed is not None and sign * (observed - allowed) > 0
+            yield Limit(name, allowed, observed, broken)
 
 
 def _untested(limits: Sequence[Limit], earlier: Earlier | None) -> str | None:

@@ -58,9 +58,9 @@ class Figures:
         assert rule.of is not None
         phase = {} if rule.phase is None else {PHASE: rule.phase}
         selection = select(self._corpus, {**rule.selected, **phase})
-        found = part_values(selection, rule.of, _OF_PART[rule.metric], rule.phase)
+        values = part_values(selection, rule.of, _OF_PART[rule.metric], rule.phase)
         spent, none = pl.lit(0, pl.Int64), pl.lit(None, pl.String)
-        return found.select(
+        return values.select(
             "at",
             pl.lit(rule.phase, pl.String).alias("phase"),
             spent.alias("spent_ns"),
@@ -101,10 +101,10 @@ def _step_sums(selection: Selection) -> pl.DataFrame:
 def _step_value(metric: Metric) -> tuple[pl.Expr, pl.Expr]:
     """The value of a metric of steps, and why it has none."""
     if metric == "tokens_per_s":
-        known = pl.col(metric).is_finite()
+        usable = pl.col(metric).is_finite()
         reason = pl.lit("tokens per step are not recorded")
     else:
         least = LEAST_STEPS.get(metric, 1)
-        known = pl.col("steps") >= least
+        usable = pl.col("steps") >= least
         reason = pl.format("{} steps; {} needs {}", "steps", pl.lit(metric), pl.lit(least))
-    return pl.when(known).then(pl.col(metric)), pl.when(~known).then(reason)
+    return pl.when(usable).then(pl.col(metric)), pl.when(~usable).then(reason)

@@ -78,7 +78,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def title(self) -> str:
         """How alerts call it."""
         parts = (self.metric, self.of and f"of {self.of}", self.phase and f"in {self.phase}")
-        return self.name or " ".join(part for part in parts if part)
+        return self.name or " ".join(word for word in parts if word)
 
     @property
     def selected(self) -> dict[str, str]:

@@ -159,7 +159,7 @@ def series(run: Observations, counter: Counter | None) -> Series:
 
 
 def _change(
-    known: Meaning,
+    meaning: Meaning,
     key: tuple[str, int | None],
     pair: list[Series],
     test: Comparison,
@@ -171,8 +171,8 @@ def _change(
     return CounterChange(
         name=name,
         device=device,
-        unit=known.unit,
-        part=known.part,
+        unit=meaning.unit,
+        part=meaning.part,
         normal=pair[0].overall,
         abnormal=pair[1].overall,
         q=q,

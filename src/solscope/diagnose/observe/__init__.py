@@ -184,12 +184,12 @@ def _tiles(window: _Window, busy: Pieces, idle: IdlePieces) -> list[Tile]:
     labels += [("idle", label) for label in idle.labels]
     length = np.concatenate([busy.end - busy.start, idle.pieces.end - idle.pieces.start])
     at = np.concatenate([busy.window, idle.pieces.window])
-    known = sorted(set(labels), key=lambda key: ((*GROUPS, "idle").index(key[0]), key[1]))
-    number = {key: index for index, key in enumerate(known)}
+    states = sorted(set(labels), key=lambda key: ((*GROUPS, "idle").index(key[0]), key[1]))
+    number = {key: index for index, key in enumerate(states)}
     code = np.array([number[label] for label in labels], dtype=np.int64)
     return [
         Tile(kind, name, per_step(size, at[code == index], length[code == index]))
-        for index, (kind, name) in enumerate(known)
+        for index, (kind, name) in enumerate(states)
     ]
 
 

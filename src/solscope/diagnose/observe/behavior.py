@@ -239,8 +239,8 @@ def _counters(
         others = samples.filter(~pl.col("metric").cast(pl.String).is_in(names))
         # A sample of every core or GPU has the same time: their mean counts once.
         each = others.group_by("t_ns", "metric", "device").agg(pl.col("value").mean())
-        more, found = cut_samples(each, first, span)
-        counters += [msgspec.structs.replace(c, clock=c.clock + len(clocks)) for c in found]
+        more, of_clock = cut_samples(each, first, span)
+        counters += [msgspec.structs.replace(c, clock=c.clock + len(clocks)) for c in of_clock]
         clocks += more
     for resource, name in _COUNTED.items():
         state = host.filter(pl.col("resource") == resource)

@@ -46,7 +46,7 @@ def kernel_classes(activities: pl.DataFrame, busy: Pieces, steps: list[Step]) ->
         pl.Series("exposed", exposed), pl.col("name").cast(pl.String).fill_null(UNNAMED)
     ).filter(pl.col("index") >= 0)
     names = table["name"].unique().to_list()
-    known = pl.DataFrame(
+    classes = pl.DataFrame(
         {
             "name": pl.Series(names, dtype=pl.String),
             "short": [short_name(name)[:160] for name in names],
@@ -54,7 +54,7 @@ def kernel_classes(activities: pl.DataFrame, busy: Pieces, steps: list[Step]) ->
         },
         schema_overrides={"short": pl.String, "dtype": pl.String},
     )
-    table = table.join(known, on="name", how="left", maintain_order="left")
+    table = table.join(classes, on="name", how="left", maintain_order="left")
     table = _merge_rare(table)
     whole = [step.whole for step in steps]
     return [

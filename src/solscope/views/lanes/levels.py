@@ -186,8 +186,8 @@ def _main_label(first: Int64s, label: Int64s, busy: Int64s) -> Int64s:
     begins = np.flatnonzero(np.diff(key, prepend=-1))
     time = np.add.reduceat(busy[order], begins)
     # Written in the order of time, so that the largest stays.
-    found = key[begins][np.argsort(time, kind="stable")]
-    main[found // kinds] = found % kinds
+    ordered = key[begins][np.argsort(time, kind="stable")]
+    main[ordered // kinds] = ordered % kinds
     return main
 
 

@@ -106,8 +106,8 @@ def importance_page(library: Library, query: Query) -> ImportancePage:
         key, lambda: importance(library.store.corpus(), by, (), weight, where)
     )
     words = query.get("find", "").lower().split()
-    found = [row for row in whole.rows if all(word in row.key.lower() for word in words)]
-    rows = found[: _count(query, "most", MAX_ROWS)]
+    matching = [row for row in whole.rows if all(word in row.key.lower() for word in words)]
+    rows = matching[: _count(query, "most", MAX_ROWS)]
     return ImportancePage(
         headline=of_importance(whole),
         definition=whole.definition,
@@ -116,7 +116,7 @@ def importance_page(library: Library, query: Query) -> ImportancePage:
         profiles=whole.profiles,
         total_gpu_ms=whole.total_gpu_ms,
         in_all=len(whole.rows),
-        found=len(found),
+        found=len(matching),
         rows=rows,
         shown_pct=sum(row.importance_pct for row in rows),
         warnings=whole.warnings,
@@ -145,9 +145,9 @@ def _where(query: Query) -> dict[str, str]:
     return {name: query[name] for name in (*FACTS, PHASE) if query.get(name)}
 
 
-def _choice(query: Query, name: str, known: Sequence[Any]) -> Any:
+def _choice(query: Query, name: str, choices: Sequence[Any]) -> Any:
     """One of the known values; the first when the question does not say."""
-    asked = query.get(name) or known[0]
-    if asked not in known:
-        raise UsageError(f"{name} must be one of {', '.join(known)}, not {asked!r}")
+    asked = query.get(name) or choices[0]
+    if asked not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}, not {asked!r}")
     return asked

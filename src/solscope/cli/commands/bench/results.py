@@ -123,5 +123,5 @@ def verify(files: tuple[Path, ...], output: Output) -> int:
     """
     from solscope.bench.audit import audit
 
-    found = audit(files)
-    return present(found, output, failed=not found.ok)
+    result = audit(files)
+    return present(result, output, failed=not result.ok)

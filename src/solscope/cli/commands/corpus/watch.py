@@ -53,15 +53,15 @@ def _explained(result: Watch) -> Watch:
     """The same with a diagnosis of each broken row; rows of the same two profiles share one."""
     from msgspec.structs import replace
 
-    known: dict[tuple[str, str], WatchDiagnosis] = {}
+    diagnoses: dict[tuple[str, str], WatchDiagnosis] = {}
 
     def explained(row: Watched) -> Watched:
         if row.state != "broken" or row.compared_with is None:
             return row
         pair = (row.compared_with, row.latest.file)
-        if pair not in known:
-            known[pair] = _diagnosed(*pair)
-        return replace(row, diagnosis=known[pair])
+        if pair not in diagnoses:
+            diagnoses[pair] = _diagnosed(*pair)
+        return replace(row, diagnosis=diagnoses[pair])
 
     return replace(result, rows=[explained(row) for row in result.rows])
 
@@ -74,8 +74,8 @@ def _diagnosed(normal: str, abnormal: str) -> WatchDiagnosis:
 
     try:
         before, after = (solscope.attribute(solscope.open(path)) for path in (normal, abnormal))
-        found = diagnose_runs(before, after)
+        diagnosis = diagnose_runs(before, after)
     except SolscopeError as error:
         return WatchDiagnosis(None, f"no diagnosis: {error}", None, None)
-    first = found.causes[0]
-    return WatchDiagnosis(found.verdict, found.sentence, first.id, first.confidence)
+    first = diagnosis.causes[0]
+    return WatchDiagnosis(diagnosis.verdict, diagnosis.sentence, first.id, first.confidence)

@@ -215,17 +215,17 @@ def _blocks(result: Diagnosis, top: int, bar: int, drawn: Trends | None) -> Iter
         longest = top_of(*drawn.steps_ms)
         title = f"compared steps in order, from 0 to {longest:,.2f} ms"
         yield Block(title, _STEPS, list(_step_lines(drawn, longest)))
-    over = any(abs(part.share_of_delta_pct or 0.0) > 100 for part in result.components[:top])
+    over = any(abs(c.share_of_delta_pct or 0.0) > 100 for c in result.components[:top])
     offset = "; parts above 100 % are offset by others" if over else ""
     title = f"from normal to abnormal, ms per average step (adds up exactly{offset})"
     rows = list(_waterfall(result, top, bar))
     yield _without(Block(title, _WATERFALL, rows), None if bar else "bar")
     changed = [c for c in result.counters if c.state == "changed"]
-    for part, title in (
+    for kind, title in (
         ("driver", "counters that can drive a change"),
         ("consequence", "counters that only follow"),
     ):
-        rows = [_counter(c, drawn) for c in _by_change(changed) if c.part == part]
+        rows = [_counter(c, drawn) for c in _by_change(changed) if c.part == kind]
         if rows:
             yield _without(Block(title, _COUNTERS, rows[:top]), None if drawn else BOTH)
 
