@@ -57,7 +57,7 @@ class Matching(NamedTuple):
 class _Series(NamedTuple):
     """Graphs that belong together: those of a step, or those captured for one batch size."""
 
-    at: Int64s
+    rows: Int64s
     """Positions of all kernels or nodes, graph after graph."""
     sizes: tuple[int, ...]
     """How many of them each graph has."""
@@ -68,7 +68,7 @@ class _Series(NamedTuple):
         """Each graph by itself."""
         ends = np.cumsum(self.sizes).tolist()
         return [
-            _Series(self.at[end - size : end], (size,), self.tokens)
+            _Series(self.rows[end - size : end], (size,), self.tokens)
             for size, end in zip(self.sizes, ends, strict=True)
         ]
 
@@ -82,7 +82,7 @@ def match_captures(own: pl.DataFrame, nodes: pl.DataFrame) -> Matching:
     texts, captures = _Texts(own, nodes), _captures(nodes)
     groups: dict[tuple[object, ...], list[_Series]] = defaultdict(list)
     for step in _steps(own):
-        groups[texts.key(step.at), step.sizes, step.tokens].append(step)
+        groups[texts.key(step.rows), step.sizes, step.tokens].append(step)
     members: list[tuple[int, Int64s]] = []
     places: list[tuple[int, Int64s]] = []
     refused, several = [], []
@@ -94,7 +94,7 @@ def match_captures(own: pl.DataFrame, nodes: pl.DataFrame) -> Matching:
                 continue
             number = len(members)
             kernels = slice(sum(group[0].sizes[: graphs.start]), sum(group[0].sizes[: graphs.stop]))
-            members += [(number, step.at[kernels]) for step in group]
+            members += [(number, step.rows[kernels]) for step in group]
             places += [(number, fit) for _, fit in outcome]
             if len({size for size, _ in outcome}) > 1:
                 several.append(Refusal(_several(outcome), count, 1))
@@ -152,7 +152,7 @@ def _match(
     single = [graph for each in wanted for graph in each.apart()]
     for at, graph in enumerate(step.apart()):
         short = Refusal(f"graphs of fewer than {MIN_LENGTH} kernels may match by chance", 0, 0)
-        lacks = graph.at.size < MIN_LENGTH
+        lacks = graph.rows.size < MIN_LENGTH
         yield range(at, at + 1), short if lacks else _fitting(graph, single, texts)
 
 
@@ -173,7 +173,7 @@ def _of_size(tokens: int | None, captures: list[_Series]) -> list[_Series] | Ref
 
 
 def _fitting(replay: _Series, captures: list[_Series], texts: _Texts) -> Fits | Refusal:
-    tried = [(c.tokens, texts.fit(replay.at, c.at)) for c in captures]
+    tried = [(c.tokens, texts.fit(replay.rows, c.rows)) for c in captures]
     fits = [(size, fit) for size, fit in tried if not isinstance(fit, Refusal)]
     refusals = [fit for _, fit in tried if isinstance(fit, Refusal)]
     none = Refusal("nothing was captured", 0, 0)
@@ -201,38 +201,38 @@ class _Texts:
         both = [table["category"].cast(pl.String).to_numpy() for table in (own, nodes)]
         self._families, self._of_operators = both
 
-    def key(self, at: Int64s) -> bytes:
+    def key(self, rows: Int64s) -> bytes:
         """The same for replays that match the same captures."""
-        return self._ours[at].tobytes() + self._streams[at].tobytes()
+        return self._ours[rows].tobytes() + self._streams[rows].tobytes()
 
-    def fit(self, at: Int64s, nodes: Int64s) -> Int64s | Refusal:
+    def fit(self, rows: Int64s, nodes: Int64s) -> Int64s | Refusal:
         """The node of each kernel of a replay, or why this capture is not that of the replay."""
         if (self._theirs[nodes] == _UNNAMED).any():
-            return self._by_family(at, nodes)
-        places = find_in(self._theirs[nodes], self._ours[at])
-        if places and at.size >= MIN_COVERED * nodes.size:
-            return nodes[places[0] : places[0] + at.size]
-        queues = self._queues(at)
-        if len(queues) > 1 and at.size <= nodes.size:
+            return self._by_family(rows, nodes)
+        places = find_in(self._theirs[nodes], self._ours[rows])
+        if places and rows.size >= MIN_COVERED * nodes.size:
+            return nodes[places[0] : places[0] + rows.size]
+        queues = self._queues(rows)
+        if len(queues) > 1 and rows.size <= nodes.size:
             merged = _interleaved(queues, self._ours, self._theirs[nodes])
             if merged is not None:
-                return nodes[[merged[position] for position in at.tolist()]]
-        return self._first_difference(at, nodes)
+                return nodes[[merged[position] for position in rows.tolist()]]
+        return self._first_difference(rows, nodes)
 
-    def _queues(self, at: Int64s) -> list[list[int]]:
+    def _queues(self, rows: Int64s) -> list[list[int]]:
         queues: dict[int, list[int]] = defaultdict(list)
-        for position, stream in zip(at.tolist(), self._streams[at].tolist(), strict=True):
+        for position, stream in zip(rows.tolist(), self._streams[rows].tolist(), strict=True):
             queues[stream].append(position)
         return list(queues.values())
 
-    def _by_family(self, at: Int64s, nodes: Int64s) -> Int64s | Refusal:
+    def _by_family(self, rows: Int64s, nodes: Int64s) -> Int64s | Refusal:
         """Launch calls that do not name their kernel: in order, if families agree."""
-        if at.size != nodes.size:
-            share = min(at.size, nodes.size) / max(at.size, nodes.size)
-            return Refusal(_sizes(at.size, nodes.size), 0, share / 2)
+        if rows.size != nodes.size:
+            share = min(rows.size, nodes.size) / max(rows.size, nodes.size)
+            return Refusal(_sizes(rows.size, nodes.size), 0, share / 2)
         wanted = np.minimum(self._theirs[nodes], 0)
-        agreed, judged = self._agreement(at, nodes)
-        if (np.where(self._ours[at] < _UNNAMED, self._ours[at], _UNNAMED) != wanted).any():
+        agreed, judged = self._agreement(rows, nodes)
+        if (np.where(self._ours[rows] < _UNNAMED, self._ours[rows], _UNNAMED) != wanted).any():
             return Refusal("copies and fills are at other places of the graph", 0, 0.5)
         if judged < MIN_JUDGED:
             return Refusal(f"the families of only {judged} kernels can be compared", 0, 0.5)
@@ -240,37 +240,37 @@ class _Texts:
             few = f"only {agreed} of {judged} kernels are of the family"
             reason = f"{few} of the operator captured at their place"
             return Refusal(reason, 0, 0.5 + agreed / judged / 2)
-        return np.where(self._usual(at, nodes), nodes, _NOT_SURE)
+        return np.where(self._usual(rows, nodes), nodes, _NOT_SURE)
 
-    def _usual(self, at: Int64s, nodes: Int64s) -> np.ndarray:
+    def _usual(self, rows: Int64s, nodes: Int64s) -> np.ndarray:
         """Where a call runs the kernel that most equal calls run.
 
         On several streams kernels can start in another order than they were launched in.
         """
         calls = list(map(tuple, self._calls[nodes].tolist()))
-        names = self._ours[at].tolist()
+        names = self._ours[rows].tolist()
         equal, same = Counter(calls), Counter(zip(calls, names, strict=True))
         pairs = zip(calls, names, strict=True)
         return np.array([2 * same[call, name] >= equal[call] for call, name in pairs], bool)
 
-    def _agreement(self, at: Int64s, nodes: Int64s) -> tuple[int, int]:
+    def _agreement(self, rows: Int64s, nodes: Int64s) -> tuple[int, int]:
         """Kernels of the family of their node's operator, of those where both are known."""
-        ours, theirs = self._families[at], self._of_operators[nodes]
+        ours, theirs = self._families[rows], self._of_operators[nodes]
         both = (ours != "other") & (theirs != "other")
         return int((both & (ours == theirs)).sum()), int(both.sum())
 
-    def _first_difference(self, at: Int64s, nodes: Int64s) -> Refusal:
-        ours, theirs = self._ours[at], self._theirs[nodes]
+    def _first_difference(self, rows: Int64s, nodes: Int64s) -> Refusal:
+        ours, theirs = self._ours[rows], self._theirs[nodes]
         length = min(ours.size, theirs.size)
         other = np.flatnonzero(ours[:length] != theirs[:length])
         if not other.size:
-            return Refusal(_sizes(at.size, nodes.size), 0, length / max(ours.size, theirs.size))
+            return Refusal(_sizes(rows.size, nodes.size), 0, length / max(ours.size, theirs.size))
         first = int(other[0])
         here, there = (
             short_name(str(self._names[int(place)]))
-            for place in (at[first], self._height + nodes[first])
+            for place in (rows[first], self._height + nodes[first])
         )
-        reason = f"kernel {first + 1} of {at.size} is {here}; the capture has {there} there"
+        reason = f"kernel {first + 1} of {rows.size} is {here}; the capture has {there} there"
         return Refusal(reason, 0, first / ours.size)
 
 
@@ -304,17 +304,19 @@ def _interleaved(
     places = [place for queue in queues for place in queue]
     own = dict(zip(places, ours[places].tolist(), strict=True))
     codes = nodes.tolist()
-    for at, code in enumerate(codes):
+    for position, code in enumerate(codes):
         ready = [q for q in waiting if q and own[q[0]] == code]
         if ready:
-            best = max(ready, key=lambda q: _run(q, own, codes, at)) if ready[1:] else ready[0]
-            matched[best.popleft()] = at
+            best = (
+                max(ready, key=lambda q: _run(q, own, codes, position)) if ready[1:] else ready[0]
+            )
+            matched[best.popleft()] = position
     return None if any(waiting) else matched
 
 
-def _run(queue: deque[int], ours: dict[int, int], nodes: list[int], at: int) -> int:
+def _run(queue: deque[int], ours: dict[int, int], nodes: list[int], start: int) -> int:
     """How many nodes from `at` on are the next kernels of one stream."""
     for length, position in enumerate(queue):
-        if at + length == len(nodes) or ours[position] != nodes[at + length]:
+        if start + length == len(nodes) or ours[position] != nodes[start + length]:
             return length
     return len(queue)

@@ -44,15 +44,15 @@ def dense_roles(text: str) -> list[str]:
     if last >= 0:
         products[last] = "down"
     names = []
-    for at, letter in enumerate(text):
-        if role := product_role(text, at, products):
+    for position, letter in enumerate(text):
+        if role := product_role(text, position, products):
             names.append(role)
-        elif at < first:
+        elif position < first:
             names.append("residual" if letter == Letter.ADD else "post_norm")
-        elif at < last:
+        elif position < last:
             names.append("activation")
         else:
-            names.append(closing_role(text, at))
+            names.append(closing_role(text, position))
     return with_modulation(text, names)
 
 
@@ -69,17 +69,17 @@ def moe_roles(text: str, shapes: Sequence[Product | None]) -> list[str]:
     chosen = _end_of_choice(text, choice, first)
     back = _way_back(text, router, first, last)
     names = []
-    for at in range(len(text)):
-        if at <= router:
-            names.append(_gate(text, at, router))
-        elif at < first:
-            names.append(_routed(text, at, chosen, router))
-        elif at <= last:
-            names.append(_expert(text, at, experts))
-        elif at in back:
+    for position in range(len(text)):
+        if position <= router:
+            names.append(_gate(text, position, router))
+        elif position < first:
+            names.append(_routed(text, position, chosen, router))
+        elif position <= last:
+            names.append(_expert(text, position, experts))
+        elif position in back:
             names.append("combine")
         else:
-            names.append(_returned(text, at, last))
+            names.append(_returned(text, position, last))
     return names
 
 
@@ -142,89 +142,89 @@ def _end_of_choice(text: str, choice: int, first: int) -> int:
     """One past the kernels that choose experts and weigh them, up to the last top-k."""
     picks = (Letter.TOPK, Letter.MOE_TOPK, Letter.GATE, Letter.SOFTMAX)
     last = max((i for i in range(choice, first) if text[i] in picks), default=-1)
-    at = last + 1 if last >= 0 else choice
-    while at < first and text[at] in _WEIGHTING:
-        at += 1
-    if at == first and text[at - 1 : at] == Letter.GATHER:
+    position = last + 1 if last >= 0 else choice
+    while position < first and text[position] in _WEIGHTING:
+        position += 1
+    if position == first and text[position - 1 : position] == Letter.GATHER:
         # Right before the experts it gathers tokens, not scores.
-        at -= 1
+        position -= 1
     # The weights are cast to the type of the tokens.
-    return at + (text[at : at + 1] == Letter.COPY)
+    return position + (text[position : position + 1] == Letter.COPY)
 
 
-def _gate(text: str, at: int, router: int) -> str:
-    letter = text[at]
-    helper = letter == Letter.GEMM_HELPER and text[router:at].strip(letter) == Letter.GEMM
-    if at == router or helper:
+def _gate(text: str, position: int, router: int) -> str:
+    letter = text[position]
+    helper = letter == Letter.GEMM_HELPER and text[router:position].strip(letter) == Letter.GEMM
+    if position == router or helper:
         return "router"
     if letter == Letter.NORM:
         return "post_norm"
-    if letter == Letter.ADD and Letter.GEMM not in text[:at]:
+    if letter == Letter.ADD and Letter.GEMM not in text[:position]:
         return "residual"
     # Only an activation tells a shared expert from a router in several kernels.
     shared = next((m for m in _GROUP.finditer(text, 0, router) if "S" in m.group()), None)
-    return "shared_expert" if shared and shared.start() <= at < shared.end() else "router"
+    return "shared_expert" if shared and shared.start() <= position < shared.end() else "router"
 
 
-def _routed(text: str, at: int, chosen: int, router: int) -> str:
+def _routed(text: str, position: int, chosen: int, router: int) -> str:
     """Roles between the router and the first product of the experts."""
-    letter = text[at]
-    if letter == Letter.GEMM_HELPER and not text[router + 1 : at + 1].strip(letter):
+    letter = text[position]
+    if letter == Letter.GEMM_HELPER and not text[router + 1 : position + 1].strip(letter):
         return "router"
     if letter == Letter.QUANT:
         return "up_gate"
     if letter in (Letter.SOFTMAX, Letter.MOE_TOPK):
         return "topk"
-    if at < chosen and letter not in (Letter.MOE_DISPATCH, Letter.EXPERT_SEND):
+    if position < chosen and letter not in (Letter.MOE_DISPATCH, Letter.EXPERT_SEND):
         return "topk"
     if letter in (Letter.GEMM, Letter.ACTIVATION):
         return "shared_expert"
     return "dispatch"
 
 
-def _expert(text: str, at: int, experts: list[int]) -> str:
+def _expert(text: str, position: int, experts: list[int]) -> str:
     """Roles from the first to the last product of the experts, one after another in loops."""
-    letter = text[at]
-    if at in experts:
+    letter = text[position]
+    if position in experts:
         acts = (Letter.ACTIVATION, Letter.GATE)
         activation = next((i for i in range(experts[0], experts[-1]) if text[i] in acts), -1)
-        if text[at] == Letter.GROUPED_GEMM:
-            before = at < activation if activation >= 0 else at == experts[0]
+        if text[position] == Letter.GROUPED_GEMM:
+            before = position < activation if activation >= 0 else position == experts[0]
             return "up_gate" if before else "down"
         if _is_staged(text, experts):
-            return "up_gate" if at < activation else "down"
-        after = [i for i in experts if i > at]
+            return "up_gate" if position < activation else "down"
+        after = [i for i in experts if i > position]
         ends = not after or any(
-            text[i] in (Letter.GATHER, Letter.KV_WRITE) for i in range(at, after[0])
+            text[i] in (Letter.GATHER, Letter.KV_WRITE) for i in range(position, after[0])
         )
         return "down" if ends else "up_gate"
     if letter == Letter.MOE_DISPATCH:
-        following = next(i for i in experts if i > at)
+        following = next(i for i in experts if i > position)
         return _expert(text, following, experts)
     # A fill that no product follows makes room for what the product before it goes on with.
-    filled = letter == Letter.FILL and text[at:].lstrip(letter)[:1] not in PRODUCTS
+    filled = letter == Letter.FILL and text[position:].lstrip(letter)[:1] not in PRODUCTS
     if letter == Letter.GEMM_HELPER or filled:
-        return _expert(text, max(i for i in experts if i < at), experts)
+        return _expert(text, max(i for i in experts if i < position), experts)
     return "activation"
 
 
-def _returned(text: str, at: int, last: int) -> str:
+def _returned(text: str, position: int, last: int) -> str:
     """Roles after the experts' last product: combine, shared expert, communication, residual."""
-    letter = text[at]
-    if letter == Letter.GEMM_HELPER and not text[last + 1 : at + 1].strip(letter):
+    letter = text[position]
+    if letter == Letter.GEMM_HELPER and not text[last + 1 : position + 1].strip(letter):
         return "down"
     shared = text.find(Letter.GEMM, last + 1)
     sent = (Letter.COMMUNICATION, Letter.REDUCE_WITH_NORM, Letter.EXPERT_SEND)
-    if letter in sent or is_copy_for_communication(text, at):
+    if letter in sent or is_copy_for_communication(text, position):
         return "all_reduce"
     if letter == Letter.NORM:
         return "post_norm"
-    if shared >= 0 and at >= shared and letter in _SHARED:
+    if shared >= 0 and position >= shared and letter in _SHARED:
         return "shared_expert"
     shared_products = {
         i: "shared_expert" for i in range(last + 1, len(text)) if text[i] in PRODUCTS
     }
-    if served := served_role(text, at, shared_products):
+    if served := served_role(text, position, shared_products):
         return served
-    rest = text[at + (letter == Letter.MULTIPLY) :]
+    rest = text[position + (letter == Letter.MULTIPLY) :]
     return "residual" if rest.startswith(Letter.ADD) and rest.count(Letter.ADD) == 1 else "combine"

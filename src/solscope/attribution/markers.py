@@ -92,14 +92,18 @@ def _regular(ordered: pl.DataFrame, mixers: Int64s, marks: Int64s, *, ends: bool
     return _Marks(_times(ordered, np.array([*whole, *opened], np.int64)), each)
 
 
-def _next(ordered: pl.DataFrame, at: int) -> int:
+def _next(ordered: pl.DataFrame, position: int) -> int:
     """The position after a mark and the copies of its result to the host."""
     names, categories = ordered["name"], ordered["category"]
-    at += 1
-    while at < ordered.height and categories[at] == "memcpy" and _BACK in str(names[at]):
-        at += 1
-    return min(at, ordered.height - 1)
+    position += 1
+    while (
+        position < ordered.height
+        and categories[position] == "memcpy"
+        and _BACK in str(names[position])
+    ):
+        position += 1
+    return min(position, ordered.height - 1)
 
 
-def _times(ordered: pl.DataFrame, at: Int64s) -> Int64s:
-    return ordered["start_ns"].gather(at).to_numpy()
+def _times(ordered: pl.DataFrame, positions: Int64s) -> Int64s:
+    return ordered["start_ns"].gather(positions).to_numpy()

@@ -29,11 +29,11 @@ def find_mixers(text: str) -> list[Mixer]:
     """All mixers of a pass, in order."""
     written_out = _softmax_mixers(text)
     ranges: list[tuple[int, int]] = []
-    for at in (at for at, letter in enumerate(text) if letter in MIXERS):
-        if ranges and _same_call(text, ranges[-1][1], at):
-            ranges[-1] = (ranges[-1][0], at + 1)
+    for position in (position for position, letter in enumerate(text) if letter in MIXERS):
+        if ranges and _same_call(text, ranges[-1][1], position):
+            ranges[-1] = (ranges[-1][0], position + 1)
         else:
-            ranges.append((at, at + 1))
+            ranges.append((position, position + 1))
     if not ranges or len(written_out) > 1:
         ranges = sorted({*ranges, *(x for x in written_out if not _overlaps(x, ranges))})
     return [_mixer(text, start, end) for start, end in ranges]
@@ -55,9 +55,9 @@ def by_layer(text: str, mixers: Sequence[Mixer]) -> list[tuple[Mixer, ...]]:
     return groups
 
 
-def _same_call(text: str, end: int, at: int) -> bool:
+def _same_call(text: str, end: int, position: int) -> bool:
     """Kernels of one mixer follow each other without a projection in between."""
-    return not any(letter in PRODUCTS for letter in text[end:at])
+    return not any(letter in PRODUCTS for letter in text[end:position])
 
 
 def _overlaps(span: tuple[int, int], ranges: Sequence[tuple[int, int]]) -> bool:
@@ -67,14 +67,17 @@ def _overlaps(span: tuple[int, int], ranges: Sequence[tuple[int, int]]) -> bool:
 def _softmax_mixers(text: str) -> list[tuple[int, int]]:
     """Attention written out: a softmax between two products, and no choice of experts."""
     mixers = []
-    for at, letter in enumerate(text):
+    for position, letter in enumerate(text):
         if letter != Letter.SOFTMAX:
             continue
-        before, after = text[max(0, at - REACH) : at], text[at + 1 : at + 1 + REACH]
+        before, after = (
+            text[max(0, position - REACH) : position],
+            text[position + 1 : position + 1 + REACH],
+        )
         left, right = before.rfind(Letter.GEMM), after.find(Letter.GEMM)
         chosen = after[: max(right, 0)]
         if left >= 0 and right >= 0 and not {Letter.SORT, Letter.TOPK} & set(chosen):
-            mixers.append((at - len(before) + left, at + 1 + right + 1))
+            mixers.append((position - len(before) + left, position + 1 + right + 1))
     return mixers
 
 
@@ -90,5 +93,5 @@ def _mixer(text: str, start: int, end: int) -> Mixer:
 
 def without_helpers(text: str) -> tuple[str, list[int]]:
     """The text without kernels whose number varies, and where each of its letters stood."""
-    originals = [at for at, letter in enumerate(text) if letter not in HELPERS]
-    return "".join(text[at] for at in originals), originals
+    originals = [position for position, letter in enumerate(text) if letter not in HELPERS]
+    return "".join(text[position] for position in originals), originals

@@ -50,16 +50,18 @@ def counterparts(own: pl.DataFrame, there: pl.DataFrame) -> Counterparts:
     numbers: dict[tuple[bytes, int | None], int] = {}
     members: list[tuple[int, Int64s]] = []
     places: list[tuple[int, Int64s]] = []
-    for at, tokens in _long_replays(own):
-        wanted = ours[at]
+    for rows, tokens in _long_replays(own):
+        wanted = ours[rows]
         key = (wanted.tobytes(), tokens)
         if key not in numbers:
             number = numbers[key] = len(numbers)
-            occurrences = [p[i : i + at.size] for p, text in sources for i in find_in(text, wanted)]
+            occurrences = [
+                p[i : i + rows.size] for p, text in sources for i in find_in(text, wanted)
+            ]
             least = least_size(tokens, (sizes[int(place[0])] for place in occurrences))
             fits = [p for p in occurrences if least is None or sizes[int(p[0])] in (least, None)]
             places += [(number, place) for place in fits]
-        members.append((numbers[key], at))
+        members.append((numbers[key], rows))
     return Counterparts(positions_table(members, "at"), positions_table(places, "other"))
 
 
@@ -73,17 +75,17 @@ def refusals(own: pl.DataFrame, there: pl.DataFrame) -> list[Refusal]:
     """For replays that are nowhere in `there`: how far the closest place agrees; most first."""
     ours, sources = _codes(own, there)
     names = own["name"].cast(pl.String)
-    counts = Counter(ours[at].tobytes() for at, _ in _long_replays(own))
+    counts = Counter(ours[rows].tobytes() for rows, _ in _long_replays(own))
     refused: dict[bytes, Refusal] = {}
-    for at, _ in _long_replays(own):
-        key = ours[at].tobytes()
+    for rows, _ in _long_replays(own):
+        key = ours[rows].tobytes()
         if key in refused:
             continue
-        same = max((_common_start(text, ours[at]) for _, text in sources), default=0)
-        if same < at.size:
-            here = short_name(str(names[int(at[same])]))
-            reason = f"the order is the same for {same} of {at.size} kernels; the next is {here}"
-            refused[key] = Refusal(reason, counts[key], same / at.size)
+        same = max((_common_start(text, ours[rows]) for _, text in sources), default=0)
+        if same < rows.size:
+            here = short_name(str(names[int(rows[same])]))
+            reason = f"the order is the same for {same} of {rows.size} kernels; the next is {here}"
+            refused[key] = Refusal(reason, counts[key], same / rows.size)
     return by_reason(refused.values())
 
 
@@ -152,9 +154,9 @@ def _codes(
 
 
 def _long_replays(own: pl.DataFrame) -> Iterator[tuple[Int64s, int | None]]:
-    for at, tokens in replays(own).select("at", "tokens").iter_rows():
-        if len(at) >= MIN_LENGTH:
-            yield np.array(at, np.int64), tokens
+    for rows, tokens in replays(own).select("at", "tokens").iter_rows():
+        if len(rows) >= MIN_LENGTH:
+            yield np.array(rows, np.int64), tokens
 
 
 def _ordered(table: pl.DataFrame) -> list[Int64s]:

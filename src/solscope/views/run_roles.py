@@ -59,27 +59,27 @@ class PhaseOfRun:
         """Its steps, by rank."""
         wanted = pl.col("phase").eq_missing(pl.lit(self.phase))
         count = len(self.analysis.run.ranks)
-        return [self.analysis.rank_steps(at).filter(wanted) for at in range(count)]
+        return [self.analysis.rank_steps(place).filter(wanted) for place in range(count)]
 
     @cached_property
     def places(self) -> list[int]:
         """Positions of ranks that have such steps."""
-        return [at for at, steps in enumerate(self.steps) if steps.height]
+        return [place for place, steps in enumerate(self.steps) if steps.height]
 
-    def number(self, at: int) -> int:
+    def number(self, place: int) -> int:
         """The rank at a position."""
-        return self.analysis.run.ranks[at].rank
+        return self.analysis.run.ranks[place].rank
 
-    def per_step_us(self, at: int, total_ns: float) -> float:
+    def per_step_us(self, place: int, total_ns: float) -> float:
         """A sum over the steps of a rank, as a mean per step."""
-        return total_ns / self.steps[at].height / 1e3
+        return total_ns / self.steps[place].height / 1e3
 
     def over_ranks(self, column: str) -> Spread | None:
         """A column of the steps, us per step."""
         return spread(
             {
-                self.number(at): self.per_step_us(at, int(self.steps[at][column].sum()))
-                for at in self.places
+                self.number(place): self.per_step_us(place, int(self.steps[place][column].sum()))
+                for place in self.places
             }
         )
 
@@ -87,20 +87,20 @@ class PhaseOfRun:
     def step_us(self) -> Spread | None:
         """Length of a step, to the start of the next."""
         values = {}
-        for at in self.places:
-            lengths = step_lengths(self.analysis.run.ranks[at].steps)
-            total = sum(lengths[step] for step in self.steps[at]["step"].to_list())
-            values[self.number(at)] = self.per_step_us(at, total)
+        for place in self.places:
+            lengths = step_lengths(self.analysis.run.ranks[place].steps)
+            total = sum(lengths[step] for step in self.steps[place]["step"].to_list())
+            values[self.number(place)] = self.per_step_us(place, total)
         return spread(values)
 
     @cached_property
     def roles(self) -> list[pl.DataFrame]:
         """By rank: `KEY`, `total_ns`, `wait_ns` and `calls` of all steps."""
-        return [self._roles(at) for at in range(len(self.steps))]
+        return [self._roles(place) for place in range(len(self.steps))]
 
-    def _roles(self, at: int) -> pl.DataFrame:
-        rank = self.analysis.run.ranks[at]
-        inside = pl.col("step").is_in(self.steps[at]["step"].to_list())
+    def _roles(self, place: int) -> pl.DataFrame:
+        rank = self.analysis.run.ranks[place]
+        inside = pl.col("step").is_in(self.steps[place]["step"].to_list())
         sums = (
             pl.col("total_ns").sum(),
             pl.col("wait_ns").sum(),
@@ -111,7 +111,7 @@ class PhaseOfRun:
         work = rank.work.filter(inside).with_columns(
             role, communication=pl.lit(value=False), wait_ns=pl.lit(0.0)
         )
-        calls = rank.calls.with_columns(_waits(self.analysis, at)).filter(inside)
+        calls = rank.calls.with_columns(_waits(self.analysis, place)).filter(inside)
         calls = calls.with_columns(
             role=pl.concat_str(pl.coalesce("role", pl.lit("comm")), pl.lit(": "), "kind"),
             communication=pl.lit(value=True),
@@ -125,22 +125,22 @@ class PhaseOfRun:
     def overlapped(self) -> Spread | None:
         """What roles take beyond the time in which something runs, us per step."""
         values = {}
-        for at in self.places:
-            steps = self.steps[at]
+        for place in self.places:
+            steps = self.steps[place]
             compute, comm, both = (
                 int(steps[f"{name}_ns"].sum()) for name in ("compute", "comm", "overlap")
             )
-            beyond = int(self.roles[at]["total_ns"].sum()) - (compute + comm - both)
-            values[self.number(at)] = self.per_step_us(at, beyond)
+            beyond = int(self.roles[place]["total_ns"].sum()) - (compute + comm - both)
+            values[self.number(place)] = self.per_step_us(place, beyond)
         return spread(values)
 
 
-def _waits(analysis: Analysis, at: int) -> pl.Series:
+def _waits(analysis: Analysis, place: int) -> pl.Series:
     """Waiting of each call of a rank, ns; 0 where it is matched with none."""
-    waits = np.zeros(analysis.run.ranks[at].calls.height)
-    mine = analysis.matched.index[:, at]
+    waits = np.zeros(analysis.run.ranks[place].calls.height)
+    mine = analysis.matched.index[:, place]
     has_call = mine >= 0
-    waits[mine[has_call]] = np.nan_to_num(analysis.split.wait[has_call, at])
+    waits[mine[has_call]] = np.nan_to_num(analysis.split.wait[has_call, place])
     return pl.Series("wait_ns", waits)
 
 
@@ -164,8 +164,8 @@ def step_phases(analysis: Analysis) -> dict[int, str | None]:
     With data parallelism, one rank may be at a prompt while the others decode.
     """
     counts: dict[int, Counter[str | None]] = {int(step): Counter() for step in analysis.steps}
-    for at, shift in enumerate(analysis.shifts):
-        for step, phase in analysis.rank_steps(at).select("step", "phase").iter_rows():
+    for place, shift in enumerate(analysis.shifts):
+        for step, phase in analysis.rank_steps(place).select("step", "phase").iter_rows():
             counts[step + shift][phase] += 1
     return {
         step: phases.most_common(1)[0][0] if phases else None for step, phases in counts.items()
@@ -205,7 +205,9 @@ def times(
         & (pl.col("role") == role)
         & (pl.col("communication") == communication)
     )
-    by_place = {at: side.roles[at].filter(wanted)[column] for at in side.places}
+    by_place = {place: side.roles[place].filter(wanted)[column] for place in side.places}
     if all(column.is_empty() for column in by_place.values()):
         return {}
-    return {side.number(at): side.per_step_us(at, float(v.sum())) for at, v in by_place.items()}
+    return {
+        side.number(place): side.per_step_us(place, float(v.sum())) for place, v in by_place.items()
+    }

@@ -64,7 +64,7 @@ def _split(values: Floats, draw: np.random.Generator) -> Change | None:
     """The best split of one stretch, when chance does not explain it."""
     if values.size < 2 * SHORTEST:
         return None
-    score, at = _best(values)
+    score, cut = _best(values)
     if not score > 0:
         return None
     most = int(LEVEL * (ORDERS + 1))
@@ -82,7 +82,7 @@ def _split(values: Floats, draw: np.random.Generator) -> Change | None:
                 draw.permutation(values.size)
             return None  # Whatever the remaining orders say.
         as_good += int(good.sum())
-    return Change(at, as_good / (ORDERS + 1))
+    return Change(cut, as_good / (ORDERS + 1))
 
 
 def _best(values: Floats) -> tuple[float, int]:
@@ -91,21 +91,21 @@ def _best(values: Floats) -> tuple[float, int]:
     sums = np.zeros((count + 1, count + 1))
     distances = np.abs(values[:, None] - values[None, :])
     np.cumsum(np.cumsum(distances, axis=0), axis=1, out=sums[1:, 1:])
-    at = np.arange(SHORTEST, count - SHORTEST + 1)[:, None]
+    cut = np.arange(SHORTEST, count - SHORTEST + 1)[:, None]
     end = np.arange(2 * SHORTEST, count + 1)[None, :]
-    before, after = at, np.maximum(end - at, 2)
+    before, after = cut, np.maximum(end - cut, 2)
     within = np.diagonal(sums)
-    left, both = within[at], within[end]
-    cross = sums[at, end] - left
+    left, both = within[cut], within[end]
+    cross = sums[cut, end] - left
     right = both - left - 2 * cross
     energy = (
         2 * cross / (before * after)
         - left / (before * (before - 1))
         - right / (after * (after - 1))
     ) * (before * after / (before + after))
-    energy[end - at < SHORTEST] = -np.inf
+    energy[end - cut < SHORTEST] = -np.inf
     place = int(np.argmax(energy))
-    return float(energy.flat[place]), int(at[place // energy.shape[1], 0])
+    return float(energy.flat[place]), int(cut[place // energy.shape[1], 0])
 
 
 def _as_good(orders: Floats, score: float) -> npt.NDArray[np.bool_]:
@@ -135,26 +135,26 @@ def _energies(orders: Floats) -> Floats:
     """
     count, columns = orders.shape
     gaps, reach, both = np.empty_like(orders), np.zeros_like(orders), np.zeros_like(orders)
-    for at in range(1, count):
-        gap = np.subtract(orders[at:], orders[at - 1], out=gaps[at:])
-        reach[at:] += np.abs(gap, out=gap)
+    for cut in range(1, count):
+        gap = np.subtract(orders[cut:], orders[cut - 1], out=gaps[cut:])
+        reach[cut:] += np.abs(gap, out=gap)
     np.cumsum(2 * reach, axis=0, out=both)  # By now: distances of each to all before it.
     reach[:] = 0
     left, best = np.zeros(columns), np.full(columns, -np.inf)
     crosses, energy = np.empty_like(orders), np.empty_like(orders)
-    for at in range(1, count - SHORTEST + 1):
-        left += 2 * reach[at - 1]
-        gap = np.subtract(orders[at:], orders[at - 1], out=gaps[at:])
-        reach[at:] += np.abs(gap, out=gap)
-        if at < SHORTEST:
+    for cut in range(1, count - SHORTEST + 1):
+        left += 2 * reach[cut - 1]
+        gap = np.subtract(orders[cut:], orders[cut - 1], out=gaps[cut:])
+        reach[cut:] += np.abs(gap, out=gap)
+        if cut < SHORTEST:
             continue
-        after = np.arange(SHORTEST, count - at + 1)[:, None]
-        weight = at * after / (at + after)
+        after = np.arange(SHORTEST, count - cut + 1)[:, None]
+        weight = cut * after / (cut + after)
         inside = weight / (after * (after - 1))
-        cross = np.cumsum(reach[at:], axis=0, out=crosses[at:])[SHORTEST - 1 :]
-        here = energy[at + SHORTEST - 1 :]
-        np.multiply(cross, 2 * weight / (at * after) + 2 * inside, out=here)
-        here -= np.multiply(both[at + SHORTEST - 1 :], inside, out=cross)
-        here += np.multiply(left, inside - weight / (at * (at - 1)), out=cross)
+        cross = np.cumsum(reach[cut:], axis=0, out=crosses[cut:])[SHORTEST - 1 :]
+        here = energy[cut + SHORTEST - 1 :]
+        np.multiply(cross, 2 * weight / (cut * after) + 2 * inside, out=here)
+        here -= np.multiply(both[cut + SHORTEST - 1 :], inside, out=cross)
+        here += np.multiply(left, inside - weight / (cut * (cut - 1)), out=cross)
         np.maximum(best, here.max(axis=0), out=best)
     return best

@@ -88,24 +88,27 @@ def table(
     given = [list(row) for row in rows]
     cells = [[clean(cell) for cell in row] for row in given]
     widths, giving = _fitting(columns, cells, width)
-    shown = [[row[at] for at in widths] for row in given]
-    hidden = [column.heading for at, column in enumerate(columns) if at not in widths]
+    shown = [[row[index] for index in widths] for row in given]
+    hidden = [column.heading for index, column in enumerate(columns) if index not in widths]
     wrapped = giving if whole else None
     heads = [
         Cell(
-            _heading(columns[at], size),
+            _heading(columns[index], size),
             "bold",
             size,
-            left=columns[at].text,
-            wrap=at == wrapped,
+            left=columns[index].text,
+            wrap=index == wrapped,
         )
-        for at, size in widths.items()
+        for index, size in widths.items()
     ]
     body = [
-        [_cell(columns[at], row[at], size, wrap=at == wrapped) for at, size in widths.items()]
+        [
+            _cell(columns[index], row[index], size, wrap=index == wrapped)
+            for index, size in widths.items()
+        ]
         for row in cells
     ]
-    return Sheet([columns[at] for at in widths], shown, hidden, [heads, *body])
+    return Sheet([columns[index] for index in widths], shown, hidden, [heads, *body])
 
 
 def _heading(column: Column, size: int) -> str:
@@ -123,36 +126,36 @@ def _style(column: Column, cell: str) -> str:
     return column.style if isinstance(column.style, str) else column.style(cell)
 
 
-def _column_width(columns: Sequence[Column], cells: list[list[str]], at: int) -> int:
-    return max([cell_width(columns[at].heading), *(cell_width(row[at]) for row in cells)])
+def _column_width(columns: Sequence[Column], cells: list[list[str]], index: int) -> int:
+    return max([cell_width(columns[index].heading), *(cell_width(row[index]) for row in cells)])
 
 
 def _giving(columns: Sequence[Column], left: Iterable[int]) -> int:
     """The column that gives way first."""
     there = list(left)
-    texts = [at for at in there if columns[at].text and not columns[at].spare]
-    return next((at for at in there if columns[at].gives), (texts or there)[-1])
+    texts = [index for index in there if columns[index].text and not columns[index].spare]
+    return next((index for index in there if columns[index].gives), (texts or there)[-1])
 
 
 def _fitting(
     columns: Sequence[Column], cells: list[list[str]], width: int
 ) -> tuple[dict[int, int], int]:
     """Indices of the columns that fit, with their widths; and which of them gave way."""
-    widths = {at: _column_width(columns, cells, at) for at in range(len(columns))}
+    widths = {index: _column_width(columns, cells, index) for index in range(len(columns))}
     while True:
         giving = _giving(columns, widths)
-        room = width - sum(size + 2 for at, size in widths.items() if at != giving)
-        spare = max(widths, key=lambda at: columns[at].spare)
+        room = width - sum(size + 2 for index, size in widths.items() if index != giving)
+        spare = max(widths, key=lambda index: columns[index].spare)
         wanted = LEAST_FOR_NAMES if columns[spare].spare == 1 else ROOM_FOR_NAMES
         if room >= min(wanted, widths[giving]) or not columns[spare].spare:
             break
         # Columns of one heading, as the shares of two profiles, leave together.
-        for at in [at for at in widths if columns[at] == columns[spare]]:
-            del widths[at]
+        for index in [index for index in widths if columns[index] == columns[spare]]:
+            del widths[index]
     room += _shorten_labels(columns, cells, widths, min(ROOM_FOR_NAMES, widths[giving]) - room)
-    texts = [at for at in widths if columns[at].text and at != giving]
+    texts = [index for index in widths if columns[index].text and index != giving]
     while texts and room < min(LEAST, widths[giving]):
-        widest = max(texts, key=lambda at: widths[at])
+        widest = max(texts, key=lambda index: widths[index])
         if widths[widest] <= LEAST:
             break
         widths[widest] -= 1
@@ -165,16 +168,16 @@ def _shorten_labels(
 ) -> int:
     """Narrow columns whose heading is a label, evenly, down to their cells; the room it gives."""
     least = {
-        at: max([LEAST, *(cell_width(row[at]) for row in cells)])
-        for at in widths
-        if columns[at].label
+        index: max([LEAST, *(cell_width(row[index]) for row in cells)])
+        for index in widths
+        if columns[index].label
     }
     given = 0
-    while given < wanted and (wide := [at for at in least if widths[at] > least[at]]):
-        at = max(wide, key=lambda at: widths[at])
-        widths[at] -= 1
-        if len({_heading(columns[at], widths[at]) for at in least}) < len(least):
-            widths[at] += 1  # Labels that look the same say nothing.
+    while given < wanted and (wide := [index for index in least if widths[index] > least[index]]):
+        index = max(wide, key=lambda index: widths[index])
+        widths[index] -= 1
+        if len({_heading(columns[index], widths[index]) for index in least}) < len(least):
+            widths[index] += 1  # Labels that look the same say nothing.
             break
         given += 1
     return given
@@ -183,7 +186,7 @@ def _shorten_labels(
 def listing(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Group:
     """Like `table`, but the last column of each row gets its own line, in full."""
     cells = [[clean(cell) for cell in row] for row in rows]
-    widths = [_column_width(columns, cells, at) for at in range(len(columns) - 1)]
+    widths = [_column_width(columns, cells, index) for index in range(len(columns) - 1)]
 
     def line(row: Sequence[str]) -> str:
         pairs = zip(columns[:-1], row[:-1], widths, strict=True)
