@@ -7,8 +7,13 @@ least one token goes to must be read once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
-from solscope.operators.cost import Axes
+from solscope.operators.base import CostModel, cost_model
+from solscope.operators.cost import Axes, Cost
+
+Routed = TypeVar("Routed")
 
 
 def fewest_experts(axes: Axes) -> int:
@@ -41,7 +46,48 @@ def rank_is_hit(axes: Axes) -> float:
     return 1 - math.comb(elsewhere, top_k) / math.comb(experts, top_k)
 
 
-def uniform_copies(axes: Axes) -> tuple[float, float]:
-    """Ranks that have an expert of a token, under uniform routing: other ones, and all of them."""
+Copies = tuple[float, float]
+"""Ranks that have an expert of a token: other ones, and all of them."""
+
+
+def fewest_copies(_axes: Axes) -> Copies:
+    """All experts of a token may be on its own rank."""
+    return 0.0, 1.0
+
+
+def uniform_copies(axes: Axes) -> Copies:
+    """The mean over uniform routing."""
     ranks, hit = axes["ranks"], rank_is_hit(axes)
     return (ranks - 1) * hit, ranks * hit
+
+
+def expert_costs(
+    cost: Callable[[Axes, float], Cost], optional: str
+) -> tuple[CostModel, Callable[[Axes], Cost]]:
+    """`cost` and `expected` of a layer of experts, by the number of experts that get a token."""
+    axes = "tokens hidden intermediate experts top_k"
+    return _costs(cost, axes, optional, least=active_experts, uniform=expected_experts)
+
+
+def exchange_costs(
+    cost: Callable[[Axes, Copies], Cost],
+) -> tuple[CostModel, Callable[[Axes], Cost]]:
+    """`cost` and `expected` of sending tokens to the ranks of their experts, or back."""
+    axes = "tokens hidden experts top_k ranks"
+    return _costs(cost, axes, "element_bytes", least=fewest_copies, uniform=uniform_copies)
+
+
+def _costs(
+    cost: Callable[[Axes, Routed], Cost],
+    axes: str,
+    optional: str,
+    *,
+    least: Callable[[Axes], Routed],
+    uniform: Callable[[Axes], Routed],
+) -> tuple[CostModel, Callable[[Axes], Cost]]:
+    """`cost` and `expected` of an operator: `cost(axes, routed)` takes where the tokens go.
+
+    The bound takes that from `least`, the expectation from `uniform`.
+    """
+    bound = cost_model(axes, optional)(lambda given: cost(given, least(given)))
+    return bound, lambda given: cost(given, uniform(given))

@@ -13,23 +13,13 @@ different ones. A rank holds none of them with C(E - E/N, k) / C(E, k), so that 
 
 from __future__ import annotations
 
-from solscope.operators.base import Operator, cost_model
+from solscope.operators.base import Operator
 from solscope.operators.cost import Axes, Cost
-from solscope.operators.routing import uniform_copies
+from solscope.operators.routing import Copies, exchange_costs
 
 
-@cost_model("tokens hidden experts top_k ranks", optional="element_bytes")
-def cost(axes: Axes) -> Cost:
-    """Everything may stay."""
-    return _with_copies(axes, remote=0.0, copies=1.0)
-
-
-def expected(axes: Axes) -> Cost:
-    """Uniform routing."""
-    return _with_copies(axes, *uniform_copies(axes))
-
-
-def _with_copies(axes: Axes, remote: float, copies: float) -> Cost:
+def _cost(axes: Axes, routed: Copies) -> Cost:
+    remote, copies = routed
     row = axes["tokens"] * axes["hidden"] * axes.get("element_bytes", 2)
     return Cost(
         read_bytes={"activations": row, "index": 4 * axes["tokens"] * axes["top_k"]},
@@ -37,6 +27,8 @@ def _with_copies(axes: Axes, remote: float, copies: float) -> Cost:
         link_bytes=remote * row,
     )
 
+
+cost, expected = exchange_costs(_cost)
 
 TITLE = "Tokens to the ranks of their experts"
 OPERATOR = Operator("expert_dispatch", TITLE, "comm", cost, expected=expected)

@@ -24,14 +24,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.base import Operator, in_suite
 from solscope.operators.cost import Axes, Cost, Published, blocks
-from solscope.operators.routing import active_experts, expected_experts, published_experts
+from solscope.operators.routing import expert_costs, published_experts
 from solscope.operators.suite_axes import SuiteSizes, expert_sizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal
-from solscope.operators.tasks.experts import draw_routing, expert_task, mix_experts, token_scales
+from solscope.operators.tasks.experts import draw_routing, mix_experts, routed, token_scales
 from solscope.operators.tasks.fp8 import decode_blocks, quantize_blocks
+from solscope.operators.tasks.rows import row_task
 
 if TYPE_CHECKING:
     import torch
@@ -64,15 +65,7 @@ def _cost(axes: Axes, experts: float) -> Cost:
     )
 
 
-@cost_model("tokens hidden intermediate experts top_k", optional="active_experts")
-def cost(axes: Axes) -> Cost:
-    """With the recorded number of active experts, else the fewest that routing allows."""
-    return _cost(axes, active_experts(axes))
-
-
-def expected(axes: Axes) -> Cost:
-    """With the mean number of active experts under uniform routing."""
-    return _cost(axes, expected_experts(axes))
+cost, expected = expert_costs(_cost, optional="active_experts")
 
 
 def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
@@ -158,16 +151,12 @@ def reference(**inputs: Any) -> Outputs:
     w2, fc2_scale = inputs["w2"], inputs["fc2_scale"]
     # A code has 4 significant bits and a scale 24: their product is exact in fp64, not in fp32.
     square = (BLOCK, BLOCK)
-    out = mix_experts(
+    return mix_experts(
+        inputs,
         decode_blocks(inputs["hidden_states"], inputs["a_scale"], (1, BLOCK), torch.float64),
         lambda expert: decode_blocks(w1[expert], fc1_scale[expert], square, torch.float64),
         lambda expert: decode_blocks(w2[expert], fc2_scale[expert], square, torch.float64),
-        inputs["topk_weights"],
-        inputs["topk_ids"],
-        experts=w2.shape[0],
-        width=w2.shape[1],
     )
-    return {"out": out}
 
 
 _WHY = (
@@ -181,7 +170,8 @@ _TOLERANCE = Tolerance(
 OUTPUTS = {"out": Output("bfloat16", _TOLERANCE)}
 _PER_ROW = "hidden_states a_scale topk_weights topk_ids"
 _WEIGHTS = ("w1", "fc1_scale", "w2", "fc2_scale")
-TASK = expert_task(inputs, reference, OUTPUTS, rows=_PER_ROW, weights=_WEIGHTS)
+_BY_ROWS = row_task(inputs, reference, OUTPUTS, rows=_PER_ROW, vary=("tokens",), weights=_WEIGHTS)
+TASK = routed(_BY_ROWS)
 
 TITLE = "Experts of an MoE layer, fp8 with block scales"
 OPERATOR = Operator(

@@ -24,14 +24,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from solscope.operators.base import Operator, cost_model, in_suite
+from solscope.operators.base import Operator, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, unclear
 from solscope.operators.cost import Axes, Cost, Published, element, tensor_pipe
-from solscope.operators.routing import active_experts, expected_experts, published_experts
+from solscope.operators.routing import expert_costs, published_experts
 from solscope.operators.suite_axes import SuiteSizes, expert_sizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
-from solscope.operators.tasks.experts import draw_routing, expert_task, mix_experts, token_scales
+from solscope.operators.tasks.experts import draw_routing, mix_experts, routed, token_scales
+from solscope.operators.tasks.rows import row_task
 from solscope.operators.tensors import UnclearError
 
 
@@ -53,18 +54,7 @@ def _cost(axes: Axes, experts: float) -> Cost:
     )
 
 
-@cost_model(
-    "tokens hidden intermediate experts top_k",
-    optional="active_experts drawn_pairs out_bytes dtype",
-)
-def cost(axes: Axes) -> Cost:
-    """With the recorded number of active experts, else the fewest that routing allows."""
-    return _cost(axes, active_experts(axes))
-
-
-def expected(axes: Axes) -> Cost:
-    """With the mean number of active experts under uniform routing."""
-    return _cost(axes, expected_experts(axes))
+cost, expected = expert_costs(_cost, optional="active_experts drawn_pairs out_bytes dtype")
 
 
 def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
@@ -112,16 +102,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(**inputs: Any) -> Outputs:
     """Expert by expert in fp64, nothing rounded on the way."""
     w1, w2 = inputs["w1"], inputs["w2"]
-    out = mix_experts(
+    return mix_experts(
+        inputs,
         inputs["hidden_states"],
         lambda expert: w1[expert].double(),
         lambda expert: w2[expert].double(),
-        inputs["topk_weights"],
-        inputs["topk_ids"],
-        experts=w2.shape[0],
-        width=w2.shape[1],
     )
-    return {"out": out}
 
 
 _WHY = (
@@ -133,9 +119,11 @@ _TOLERANCE = Tolerance(
     "close", atol=0.06, rtol=2e-2, rms=6e-3, row_rms=1e-2, matched=0.999, why=_WHY
 )
 OUTPUTS = {"out": Output("out_dtype", _TOLERANCE)}
-TASK = expert_task(
-    inputs, reference, OUTPUTS, rows="hidden_states topk_weights topk_ids", weights=("w1", "w2")
+_PER_ROW = "hidden_states topk_weights topk_ids"
+_BY_ROWS = row_task(
+    inputs, reference, OUTPUTS, rows=_PER_ROW, vary=("tokens",), weights=("w1", "w2")
 )
+TASK = routed(_BY_ROWS)
 
 
 def _fused_experts(call: Recorded) -> OperatorAxes:

@@ -130,35 +130,18 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     }
 
 
-def reference(
-    A_log: torch.Tensor,  # noqa: N803 - the name that deployed kernels use
-    dt_bias: torch.Tensor,
-    a: torch.Tensor,
-    b: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    state: torch.Tensor,
-    state_indices: torch.Tensor,
-    scale: float,
-) -> Outputs:
+def reference(**inputs: Any) -> Outputs:
     """The recurrence token by token in fp64, some sequences at a time."""
-    q, k = (unit_rows(x.double()) for x in (q, k))
-    return _recurrence(Gates(A_log, dt_bias, a, b), q, k, v, state, state_indices, scale)
+    q, k = (unit_rows(inputs[name].double()) for name in "qk")
+    return _recurrence(inputs, q, k)
 
 
-def _recurrence(
-    all_gates: Gates,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    state: torch.Tensor,
-    state_indices: torch.Tensor,
-    scale: float,
-) -> Outputs:
+def _recurrence(inputs: Inputs, q: torch.Tensor, k: torch.Tensor) -> Outputs:
     """The rule on normalized q and k; nothing happens to padding, whose index is below 0."""
     import torch
 
+    all_gates = Gates(*(inputs[name] for name in ("A_log", "dt_bias", "a", "b")))
+    v, state, state_indices = (inputs[name] for name in ("v", "state", "state_indices"))
     share = v.shape[2] // q.shape[2]
     out, states = torch.zeros(v.shape, device=v.device), state.clone()
     present = (state_indices >= 0).nonzero()[:, 0]
@@ -174,7 +157,7 @@ def _recurrence(
             h = h * decay[:, t]
             written = (values[:, t] - (h * keys[:, t]).sum(-2)) * strength[:, t]
             h = h + keys[:, t] * written[..., None, :]
-            out[some, t] = (scale * (h * queries[:, t]).sum(-2)).float()
+            out[some, t] = (inputs["scale"] * (h * queries[:, t]).sum(-2)).float()
         states[rows] = h.float()
     return {"out": out, "state": states}
 
@@ -199,10 +182,8 @@ def rounded_reference(inputs: Inputs) -> Outputs:
 
     fla's chunked path and every server that normalizes in a kernel of its own have these.
     """
-    gates = Gates(*(inputs[name] for name in ("A_log", "dt_bias", "a", "b")))
     q, k = (unit_rows(inputs[name].double()).to(inputs[name].dtype) for name in "qk")
-    v, state, indices = (inputs[name] for name in ("v", "state", "state_indices"))
-    return _recurrence(gates, q, k, v, state, indices, inputs["scale"])
+    return _recurrence(inputs, q, k)
 
 
 def _compare(name: str, tolerance: Tolerance) -> Compare:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from solscope.operators.cost import Axes, blocks
-from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Variant
+from solscope.operators.task import Inputs, Outputs, Task, Variant
 from solscope.operators.tasks.draws import routes, row_scales
-from solscope.operators.tasks.rows import sampled_rows
 
 if TYPE_CHECKING:
     import torch
@@ -62,47 +62,30 @@ def realized(axes: Axes, inputs: Inputs) -> Axes:
     return {**axes, "active_experts": len(torch.unique(ids[there]))}
 
 
-def expert_task(
-    inputs: Callable[[Axes, Draw], Inputs],
-    reference: Callable[..., Outputs],
-    outputs: Mapping[str, Output],
-    *,
-    rows: str,
-    weights: tuple[str, ...],
-) -> Task:
-    """The task of a layer of experts: `rows` names the inputs with a row for each token.
+def routed(task: Task) -> Task:
+    """The task of a layer of experts, from that of its tokens as independent rows.
 
     Routes are computed anew in every layer, and the experts that they touch decide the bound.
     """
-    return Task(
-        inputs,
-        reference,
-        outputs,
-        sampled=sampled_rows(reference, *rows.split()),
-        realized=realized,
-        unplanned=("topk_ids",),
-        weights=weights,
-        vary=("tokens",),
-    )
+    return replace(task, realized=realized, unplanned=("topk_ids",))
 
 
 def mix_experts(
+    inputs: Inputs,
     x: torch.Tensor,
     gate_up: Callable[[int], torch.Tensor],
     down: Callable[[int], torch.Tensor],
-    weights: torch.Tensor,
-    ids: torch.Tensor,
-    *,
-    experts: int,
-    width: int,
-) -> torch.Tensor:
+) -> Outputs:
     """Σ_j p_tj W2[e] (silu(W1g[e] x_t) * (W1u[e] x_t)) in fp64, expert by expert; fp32 [T, width].
 
     `gate_up(e)` [2 I, H] with the gate first and `down(e)` [H, I] are the weights in fp64; x is
-    widened some rows at a time. An expert outside of what exists counts for nothing.
+    widened some rows at a time. An expert outside of what exists counts for nothing. Of `inputs`
+    it takes the routes, their weights and the shape [E, H, I] of `w2`.
     """
     import torch
 
+    ids, weights = inputs["topk_ids"], inputs["topk_weights"]
+    experts, width = inputs["w2"].shape[:2]
     flat, top_k = ids.long().flatten(), ids.shape[1]
     flat = torch.where((flat >= 0) & (flat < experts), flat, experts)  # those come last
     ordered, order = flat.sort(stable=True)
@@ -119,4 +102,4 @@ def mix_experts(
             # A token has an expert once, so that no two rows of this sum meet.
             out[tokens] += output * weights.flatten()[slots, None].double()
         start += count
-    return out.float()
+    return {"out": out.float()}
