@@ -22,6 +22,8 @@ def write_trace(
     m: int = 64,
     calls: int = 2,
     day: int = 0,
+    rank: int | None = None,
+    ranks: int = 4,
 ) -> Path:
     """A trace on one H200: `calls` times a product, an addition and a kernel nobody knows."""
     events: list[dict[str, Any]] = []
@@ -51,6 +53,8 @@ def write_trace(
         "baseTimeNanoseconds": BASE_NS,
         "traceEvents": events,
     }
+    if rank is not None:
+        document["distributedInfo"] = {"rank": rank, "world_size": ranks}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document), encoding="utf-8")
     return path

@@ -128,7 +128,9 @@ def importance_of(
     most_intervals: int = MOST_INTERVALS,
 ) -> Importance:
     """The same for profiles that were selected already."""
-    profiles = _Weighted(weights(selection.profiles, weight), weight == UNIFORM, most_intervals)
+    weight_of = weights(selection.profiles, weight)
+    uniform = weight == UNIFORM and bool((weight_of == 1).all())
+    profiles = _Weighted(weight_of, uniform, most_intervals)
     whole = _tables(selection, parts, profiles, by, [])
     if not whole.tables:
         raise InputError(f"{selection.corpus.url}: these profiles have no GPU time")
@@ -188,7 +190,7 @@ def _beyond_the_bound(rows: Sequence[ImportanceRow]) -> list[str]:
 def definition(weight: str) -> str:
     """The definition in one sentence."""
     counted = {
-        "uniform": "every profile counts the same",
+        "uniform": "every profile counts the same, the ranks of a run together as one",
         "gpu-time": "a profile counts by its GPU time",
     }.get(weight, f"a profile counts by its {weight}")
     return (

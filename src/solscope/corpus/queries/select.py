@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from solscope.corpus.queries.runs import ranks_of
 from solscope.corpus.schema import METADATA
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
@@ -71,9 +72,12 @@ def tag(profiles: pl.DataFrame, name: str) -> pl.Series:
 
 
 def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
-    """How much each profile counts: the same, by its GPU time, or by a number in a tag."""
+    """How much each profile counts: the same, by its GPU time, or by a number in a tag.
+
+    Ranks of a run count as one profile; GPU time is that of all of them.
+    """
     if weight == UNIFORM:
-        return np.ones(profiles.height)
+        return 1.0 / ranks_of(profiles)
     if weight == "gpu-time":
         return profiles["gpu_ns"].to_numpy().astype(np.float64)
     if not weight.startswith(TAG):
@@ -92,7 +96,7 @@ def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
     weights_of = numbers.to_numpy()
     if not weights_of.sum() > 0:
         raise InputError(f"tag {name!r} is 0 for every profile")
-    return weights_of
+    return weights_of / ranks_of(profiles)
 
 
 def _written(where: Mapping[str, str] | None) -> str:

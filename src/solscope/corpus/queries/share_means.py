@@ -71,8 +71,9 @@ class _ShareSums:
         self.weight[inside] = weight
         self.pool = np.zeros(cells.totals.size, np.int64)
         if inside.size <= EACH_ALONE:
-            self.pool[inside] = np.arange(inside.size)
-            self.pooled = np.zeros((shown.size, inside.size), np.int64)
+            runs, pool = np.unique(cells.run_of[cells.at_of[inside]], return_inverse=True)
+            self.pool[inside] = pool
+            self.pooled = np.zeros((shown.size, runs.size), np.int64)
         else:
             self.pool[inside] = cells.pool_of[cells.at_of[inside]]
             self.pooled = start.pooled[shown]

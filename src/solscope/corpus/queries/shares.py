@@ -18,6 +18,7 @@ import polars as pl
 from solscope.corpus.aggregates.overall import pools_of
 from solscope.corpus.aggregates.part import SUMS, KeyKind, first_of, names_of
 from solscope.corpus.queries.overall_sums import OverallSums
+from solscope.corpus.queries.runs import run_of
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, fact
 from solscope.corpus.queries.selected_parts import SelectedPart, SelectedParts
 from solscope.errors import InputError
@@ -39,6 +40,8 @@ class Cells:
     """Sums of the parts whose cells were not read."""
     totals: Ints
     """GPU time of each unit."""
+    run_of: Ints
+    """A number of each profile that ranks of one run share."""
     pool_of: Ints
     """The pool of each profile, where they are many."""
     names: pl.DataFrame
@@ -123,6 +126,7 @@ class _Reader:
         else:
             totals, there = parts.time_ns, np.flatnonzero(parts.has_rows)
         groups, group_of = self._groups(there)
+        runs = run_of(profiles)
         return Cells(
             units=units,
             codes=self._joined("codes", np.uint32),
@@ -130,7 +134,8 @@ class _Reader:
             recoverable_ns=self._joined("recoverable_ns", np.int64),
             overall=sums,
             totals=totals,
-            pool_of=pools_of(profiles["id"]).to_numpy().astype(np.int64),
+            run_of=runs,
+            pool_of=pools_of(profiles["id"]).to_numpy().astype(np.int64)[runs],
             names=pl.DataFrame(
                 list(self.codes),
                 schema=dict.fromkeys(names_of(self.kind), pl.String()),

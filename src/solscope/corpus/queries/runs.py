@@ -1,0 +1,49 @@
+"""Which profiles of a store are the ranks of one run: together they count once.
+
+A store has one row per file. Ranks of a run are files of one folder whose names differ only in
+numbers, with the same world size and the same facts about the program, recorded within
+`TOGETHER_NS` of one another, each rank once. A rank that comes again begins another run, as where a
+job writes the same names every night.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+TOGETHER_NS = 600 * 10**9
+"""Ranks of a run that begin later than this after the one before are another run."""
+_SAME = ("folder", "stem", "world_size", "format", "model", "framework", "version", "gpu")
+
+
+def run_of(profiles: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """A number for each profile that the ranks of one run share."""
+    runs = np.arange(profiles.height)
+    rows = profiles.with_row_index("place").filter(
+        pl.col("rank").is_not_null() & (pl.col("world_size") > 1)
+    )
+    folder = pl.col("file").str.extract(r"^(.*[/\\])", 1).fill_null("")
+    rows = rows.with_columns(
+        folder.str.replace_all(r"(?i)rank[-_.]?\d+", "rank#").alias("folder"),
+        pl.col("file").str.extract(r"([^/\\]*)$", 1).str.replace_all(r"\d+", "#").alias("stem"),
+    ).sort(*_SAME, "recorded_ns", "rank", "id", nulls_last=True)
+    before: tuple[object, ...] = ()
+    seen: set[int] = set()
+    first, last_ns = 0, 0
+    for *same, recorded, rank, place in rows.select(
+        *_SAME, "recorded_ns", "rank", "place"
+    ).iter_rows():
+        late = recorded is not None and recorded - last_ns > TOGETHER_NS
+        if tuple(same) != before or rank in seen or late:
+            before, seen, first = tuple(same), set(), place
+        runs[place] = first
+        seen.add(rank)
+        last_ns = last_ns if recorded is None else recorded
+    return runs
+
+
+def ranks_of(profiles: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """How many profiles are ranks of the same run as each one; 1 for a profile of its own."""
+    runs = run_of(profiles)
+    return np.bincount(runs, minlength=profiles.height)[runs]
