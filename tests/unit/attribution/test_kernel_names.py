@@ -17,7 +17,7 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +25,7 @@ import msgspec
 import pytest
 
 from solscope.attribution.classify import load_rules
+from solscope.attribution.rule_set import RuleSet
 from solscope.attribution.rules import CATEGORIES
 
 NAMES = Path(__file__).parents[2] / "data/kernel_names.tsv.gz"
@@ -130,3 +131,26 @@ AT = "void at::native::(anonymous namespace)::"
 )
 def test_names_that_mislead(name: str, op: str | None, category: str) -> None:
     assert RULES.match(name, op).category == category
+
+
+@pytest.mark.long
+def test_names_of_a_source_that_no_rule_was_written_for(lines: list[Line]) -> None:
+    """Each source is judged without the rules that only its own names use.
+
+    The floors are what was measured: 87.4 % right, 2.6 % in a wrong category other than `other`.
+    """
+    found = RULES.match_all([line.name for line in lines], [line.op or None for line in lines])
+    users: dict[str, set[str]] = defaultdict(set)
+    for line, match in zip(lines, found, strict=True):
+        users[match.rule_id].add(line.source)
+    judged = [line for line in lines if line.category]
+    right = wrong = 0
+    for source in {line.source for line in judged}:
+        rules = RuleSet([rule for rule in RULES.rules if users[rule.id] - {source}])
+        own = [line for line in judged if line.source == source]
+        said = rules.match_all([line.name for line in own], [line.op or None for line in own])
+        for line, match in zip(own, said, strict=True):
+            right += match.category == line.category
+            wrong += match.category not in (line.category, "other")
+    assert 100 * right / len(judged) >= 87.4
+    assert 100 * wrong / len(judged) <= 2.7
