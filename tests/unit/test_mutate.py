@@ -90,6 +90,7 @@ def run(project: Path, monkeypatch: pytest.MonkeyPatch, *mutations: Any) -> tupl
     return code, json.loads(report.read_text()) if report.exists() else None
 
 
+@pytest.mark.long
 def test_killed_and_survived(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from solscope.suite.atrex import load_suite
 from solscope.suite.axes import suite_axes
 from solscope.suite.scale import scale_down
 
-FEW = 5
+FEW = 3
 RUNNABLE = [op.name for op in load_suite().operators if operator(op.name).task is not None]
 
 

@@ -68,7 +68,10 @@ WITHOUT = {
 }
 
 
-@pytest.mark.parametrize("case", WITHOUT)
+@pytest.mark.parametrize(
+    "case",
+    [case if "start" in case else pytest.param(case, marks=pytest.mark.long) for case in WITHOUT],
+)
 def test_activities_without_what_all_have(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
 ) -> None:

@@ -136,6 +136,7 @@ def test_what_compiles_is_called_before_it_is_judged(
     assert found["rms_norm", "torch-eager"] == "passed"
 
 
+@pytest.mark.long
 def test_workers_that_were_ended_are_gone_when_all_is_settled() -> None:
     with Spawner(Limits()) as spawner:
         workers = [spawner.take() for _ in range(2)]
@@ -180,6 +181,7 @@ def test_what_stops_one_operator_stops_all_and_writes_nothing(tmp_path: Path) ->
     assert not out.exists()
 
 
+@pytest.mark.long
 def test_rows_have_a_constant_size_for_torch_compile() -> None:
     import torch
 

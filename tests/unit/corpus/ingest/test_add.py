@@ -149,6 +149,7 @@ def outcomes(paths: list[Path], work: Work, workers: int = 2) -> dict[str, Outco
     return {Path(o.path).name: o for o in LocalEngine(workers, work).run(tasks, frozenset())}
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_is_replaced_and_its_file_tried_again(tmp_path: Path) -> None:
     paths = traces(tmp_path, 5)
     for path in paths[1:3]:
@@ -165,6 +166,7 @@ def test_a_file_that_ends_every_worker_fails_alone(tmp_path: Path) -> None:
     assert [outcome.extract is not None for outcome in found.values()] == [True] * 3
 
 
+@pytest.mark.long
 def test_workers_are_replaced_after_many_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
