@@ -190,13 +190,16 @@ def main() -> None:
         metavar="N,N,...",
         help="only measure stores of so many profiles each, e.g. 1600,6400,100000",
     )
+    parser.add_argument(
+        "--reuse", action="store_true", help="with --scale: take the stores of an earlier run"
+    )
     given = parser.parse_args()
     traces = real_traces(DATA)
     if not traces:
         sys.exit(f"no traces in {DATA}")
     if given.scale:
         sizes = [int(size) for size in given.scale.split(",")]
-        rows = scale(sizes, traces, CACHE)
+        rows = scale(sizes, traces, CACHE, given.reuse)
         if given.json:
             document = {"scale": as_json(rows), "machine": describe()}
             given.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

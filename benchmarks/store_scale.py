@@ -126,9 +126,12 @@ class Row:
     rows: int
     store_mb: float
     files: int
-    build_s: float
+    build_s: float | None
+    """Null where the store is of an earlier run."""
     add_one_ms: float
-    """Adding one profile whose rows are there already, best of five."""
+    """Adding one more profile, best of five."""
+    add_one_cpu_ms: float
+    """Its processor time, median of five."""
     costs: dict[str, Cost]
 
 
@@ -146,29 +149,41 @@ def build(templates: Templates, target: Path, profiles: int) -> tuple[Corpus, fl
     return corpus, time.perf_counter() - start
 
 
-def measure(templates: Templates, corpus: Corpus, profiles: int, build_s: float) -> Row:
-    """What the usual commands cost."""
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "importance": ("importance",),
+    "by kernel": ("importance", "--by", "kernel"),
+    "shapes": ("shapes",),
+    "trend": ("trend", "dense_gemm"),
+    "where": ("importance", "--where", "team=team3"),
+    "group-by": ("importance", "--group-by", "gpu,phase"),
+    "status": ("status",),
+    "list": ("list", "--where", "team=team3"),
+    "verify": ("verify", "--full"),
+    "verify again": ("verify",),
+}
+
+
+def measure(templates: Templates, corpus: Corpus, profiles: int, build_s: float | None) -> Row:
+    """What the usual commands cost; each is printed when it has been measured."""
     # Extra profiles, so that nothing is known.
-    singles = []
-    for number in range(5):
-        extract = templates.extract(10**7 + profiles + number)
-        start = time.perf_counter()
-        corpus.append([extract])
+    singles, cpu = [], []
+    first = 10**7 + profiles + corpus.open("profiles").version() * 10
+    for number in range(first, first + 5):
+        extract = templates.extract(number)
+        start, spent = time.perf_counter(), time.process_time()
+        assert len(corpus.append([extract])) == 1
         singles.append(time.perf_counter() - start)
+        cpu.append(time.process_time() - spent)
+    print(f"{profiles:,}: one more {1e3 * min(singles):.0f} ms, CPU {1e3 * sorted(cpu)[2]:.0f} ms")
     url = corpus.url
     status = corpus.status()
-    costs = {
-        "importance": command("importance", url),
-        "by kernel": command("importance", url, "--by", "kernel"),
-        "shapes": command("shapes", url),
-        "trend": command("trend", url, "dense_gemm"),
-        "where": command("importance", url, "--where", "team=team3"),
-        "group-by": command("importance", url, "--group-by", "gpu,phase"),
-        "status": command("status", url),
-        "list": command("list", url, "--where", "team=team3"),
-        "verify": command("verify", url, "--full"),
-        "verify again": command("verify", url),
-    }
+    costs = {}
+    for name, (word, *rest) in COMMANDS.items():
+        costs[name] = cost = command(word, url, *rest)
+        print(
+            f"  {name:14} {cost.wall_s:7.2f} s {cost.cpu_s:7.2f} CPU s {cost.peak_mb:7.0f} MB",
+            flush=True,
+        )
     rows = int(pl.scan_parquet(f"{url}/times/*.parquet").select(pl.len()).collect().item())
     return Row(
         status.profiles,
@@ -177,6 +192,7 @@ def measure(templates: Templates, corpus: Corpus, profiles: int, build_s: float)
         status.files,
         build_s,
         1e3 * min(singles),
+        1e3 * sorted(cpu)[2],
         costs,
     )
 
@@ -205,12 +221,17 @@ def source_store(traces: list[Path], folder: Path) -> Corpus:
     return corpus
 
 
-def scale(sizes: list[int], traces: list[Path], folder: Path) -> list[Row]:
-    """Build and measure stores of these sizes, and print a table."""
+def scale(sizes: list[int], traces: list[Path], folder: Path, reuse: bool) -> list[Row]:
+    """Build and measure stores of these sizes; with `reuse` take those of an earlier run."""
     templates = Templates(source_store(traces, folder / "source"))
     found = []
     for profiles in sizes:
-        corpus, build_s = build(templates, folder / f"scale-{profiles}", profiles)
+        target = folder / f"scale-{profiles}"
+        build_s: float | None = None
+        if reuse and target.is_dir():
+            corpus = open_corpus(target)
+        else:
+            corpus, build_s = build(templates, target, profiles)
         row = measure(templates, corpus, profiles, build_s)
         found.append(row)
         print_row(row)
@@ -218,17 +239,14 @@ def scale(sizes: list[int], traces: list[Path], folder: Path) -> list[Row]:
 
 
 def print_row(row: Row) -> None:
+    built = ""
+    if row.build_s is not None:
+        built = f"; built in {row.build_s:.1f} s ({1e3 * row.build_s / row.profiles:.2f} ms each)"
     print(
         f"{row.profiles:,} profiles, {row.rows:,} rows, {row.store_mb:,.1f} MB in "
-        f"{row.files} files; "
-        f"built in {row.build_s:.1f} s ({1e3 * row.build_s / row.profiles:.2f} ms each); "
-        f"one more profile {row.add_one_ms:.0f} ms"
+        f"{row.files} files{built}",
+        flush=True,
     )
-    for name, cost in row.costs.items():
-        print(
-            f"  {name:14} {cost.wall_s:7.2f} s {cost.cpu_s:7.2f} CPU s {cost.peak_mb:7.0f} MB",
-            flush=True,
-        )
 
 
 def as_json(rows: list[Row]) -> list[dict[str, object]]:

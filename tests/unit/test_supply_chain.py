@@ -92,11 +92,26 @@ def bundled() -> dict[str, dict[str, Any]]:
     }
 
 
-def test_bundled_scripts_are_attributed() -> None:
-    notice = (ROOT / "NOTICE").read_text("utf-8")
+def attributed() -> dict[str, tuple[str, str]]:
+    """License and copyright by package, as NOTICE has them."""
+    notice = (ROOT / "NOTICE").read_text("utf-8").partition("Bundled scripts")[2]
+    found = re.findall(r"^.+ \((\S+)\): (\S+)\. (Copyright .+)\.$", notice, re.MULTILINE)
+    return {name: (terms, holder) for name, terms, holder in found}
+
+
+def test_bundled_scripts_are_attributed_and_no_others() -> None:
     assert bundled()
-    for name, entry in bundled().items():
-        assert re.search(rf"\({re.escape(name)}\): {re.escape(entry['license'])}\.", notice), name
+    assert {name: terms for name, (terms, _) in attributed().items()} == {
+        name: entry["license"] for name, entry in bundled().items()
+    }
+
+
+def test_attributions_are_those_of_the_licenses() -> None:
+    packages = ROOT / "frontend" / "node_modules"
+    if not packages.is_dir():
+        pytest.skip("needs `npm ci` in frontend")
+    for name, (_, holder) in attributed().items():
+        assert holder in (packages / name / "LICENSE").read_text("utf-8").splitlines()
 
 
 def test_the_bill_of_materials_lists_what_is_inside() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+from contextlib import closing
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -45,3 +47,23 @@ def test_a_cluster_elsewhere_is_asked_once(ray: Mock, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no Ray cluster auto: refused"):
         list(RayEngine(address="auto").run([], frozenset()))
     assert ray.init.call_count == 1
+
+
+class Refused(Exception):  # noqa: N818 - stands in for an error of Ray
+    """The token is missing or wrong."""
+
+
+def test_a_cluster_that_wants_another_token_is_named_before_ray_tries_for_minutes(
+    ray: Mock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray.exceptions = Mock(AuthenticationError=Refused, RayError=Exception)
+    client = Mock(side_effect=Refused("missing or incorrect"))
+    monkeypatch.setitem(sys.modules, "ray._raylet", Mock(GcsClient=client))
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"cluster at {address} needs a token"):
+            list(RayEngine(address=address).run([], frozenset()))
+        client.side_effect = OSError("timed out\nmore")
+        with pytest.raises(InputError, match=f"no Ray cluster at {address}: timed out$"):
+            list(RayEngine(address=address).run([], frozenset()))
+    assert ray.init.call_count == 0

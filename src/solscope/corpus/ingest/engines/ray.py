@@ -14,6 +14,8 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from solscope.corpus.ingest.engines.base import AHEAD, ATTEMPTS, died
@@ -108,6 +110,8 @@ def _cluster(address: str | None, workers: int | None) -> Iterator[Any]:
             "object_store_memory": STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
         }
+    if address is not None and _HOST_AND_PORT.fullmatch(address):
+        _check_token(ray, address)
     _start(ray, address, {**where, "runtime_env": environment, **common})
     try:
         # Ray prints what happens to workers; stdout is for results.
@@ -141,6 +145,39 @@ def _check_listens(address: str) -> None:
         socket.create_connection(target, CONNECT_S).close()
     except (OSError, OverflowError) as error:
         raise InputError(f"no Ray cluster at {address}: {error}") from None
+
+
+def _check_token(ray: Any, address: str) -> None:
+    """Fail at once where the cluster wants another token; Ray itself would try for minutes."""
+    try:
+        connect = import_module("ray._raylet").GcsClient
+    except (ImportError, AttributeError):
+        return  # A version of Ray that has it elsewhere: its own error comes late.
+    try:
+        with _no_stderr():
+            connect(address=address)
+    except ray.exceptions.AuthenticationError:
+        raise InputError(
+            f"the Ray cluster at {address} needs a token, and this machine has none or another: "
+            "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or ~/.ray/auth_token"
+        ) from None
+    except ray.exceptions.RayError as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"no Ray cluster at {address}: {reason}") from None
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Without what libraries below Python print."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _paths(address: str | None) -> dict[str, str]:
