@@ -1,13 +1,15 @@
 """Does `solscope diagnose` say what was done to a recording? A table of edits with known answers.
 
     python benchmarks/diagnose_truth.py [--half tune|test] [--bases N] [--only TEXT] [--alone]
+    python benchmarks/diagnose_truth.py [--alone] --of RECORDING...
     python benchmarks/diagnose_truth.py --steady RECORDING...
 
 Real recordings are drawn anew twice (same steps, same noise) and one draw is edited by a known
 amount: sections, kernels, calls, sensors, single steps. Base recordings are split in two halves by
 their names: limits may be chosen with `tune`, and `test` is what gets published. With `--alone` one
-edited recording is diagnosed on its own. `--steady` counts how many recordings in which nothing was
-changed are called steady, as recorded and with their steps in random order.
+edited recording is diagnosed on its own. `--of` takes other recordings as bases. `--steady` counts
+how many recordings in which nothing was changed are called steady, as recorded and with their steps
+in random order.
 """
 
 from __future__ import annotations
@@ -422,6 +424,26 @@ def burst(numbers: Int64s) -> Int64s:
     return np.where((numbers >= 20) & (numbers < 26), 1, 0)
 
 
+def other(numbers: Int64s) -> Int64s:
+    """Every other step."""
+    return numbers % 2
+
+
+def square(numbers: Int64s) -> Int64s:
+    """Six steps without, six steps with."""
+    return numbers // 6 % 2
+
+
+def telegraph(numbers: Int64s) -> Int64s:
+    """Stretches at no fixed distance."""
+    return np.isin(numbers, (*range(9, 13), *range(16, 36), *range(48, 54))).astype(np.int64)
+
+
+def three(numbers: Int64s) -> Int64s:
+    """Three of 60, at no fixed distance."""
+    return np.isin(numbers, (7, 31, 50)).astype(np.int64)
+
+
 def at_numbers(base: Base, part: float, steps: Callable[[Int64s], Int64s]) -> Int64s:
     """As `Base.every`, numbers not moved."""
     return (part * base.step_ns * steps(np.arange(STEPS))).astype(np.int64)
@@ -447,6 +469,21 @@ ALONE: tuple[Alone, ...] = (
           "periodic", frozenset({"extra_sync"})),
     Alone("2 of 60 steps +500 %", lambda base: section(base, base.every(5.0, two)), "bursty",
           SECTION),
+    Alone("every other step +60 %", lambda base: section(base, at_numbers(base, 0.6, other)),
+          "periodic", SECTION),
+    Alone("6 steps +60 %, 6 without, and so on",
+          lambda base: section(base, at_numbers(base, 0.6, square)), "periodic", SECTION),
+    Alone("syncs, 6 steps with and 6 without, +60 %",
+          lambda base: edits.more_calls(base.abnormal, "sync", 12 * square(np.arange(STEPS)),
+                                        base.step_ns // 20), "periodic",
+          frozenset({"extra_sync"})),
+    Alone("+60 % in stretches of 4, 20 and 6 steps",
+          lambda base: section(base, at_numbers(base, 0.6, telegraph)), "bursty", SECTION),
+    Alone("3 of 60 steps +200 %", lambda base: section(base, at_numbers(base, 2.0, three)),
+          "bursty", SECTION),
+    Alone("drift to -50 %",
+          lambda base: section(base, at_numbers(base, 1.0 / STEPS, lambda n: STEPS - 1 - n)),
+          "drift", SECTION),
     Alone("6 steps in a row, collection",
           lambda base: edits.slower_section(base.abnormal, "gc", at_numbers(base, 2.5, burst),
                                             "running"), "bursty", frozenset({"gc"})),
@@ -476,8 +513,7 @@ def steady(paths: Sequence[str]) -> None:
     verdicts: Counter[str] = Counter()
     shuffled: Counter[str] = Counter()
     for path in paths:
-        run = load(Path(path)) if ".json.zst" in path and "trace" not in path else None
-        run = observe(attribute(solscope.open(path))) if run is None else run
+        run = opened(path)
         found = diagnose_run(run)
         verdicts[found.verdict] += 1
         if found.verdict not in ("steady", "cannot_tell"):
@@ -488,6 +524,13 @@ def steady(paths: Sequence[str]) -> None:
             shuffled["moved" if moved.changes or moved.slope or moved.spacing else "steady"] += 1
     print(f"as recorded: {dict(verdicts)}")
     print(f"in random order: {dict(shuffled)}")
+
+
+def opened(path: str) -> Observations:
+    """A packed recording, or a profile."""
+    if path.endswith(".json.zst") and "trace" not in path:
+        return load(Path(path))
+    return observe(attribute(solscope.open(path)))
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -513,8 +556,11 @@ def bases(half: str, most: int | None = None) -> Iterator[Base]:
         mode = path.name.split("-")[1]
         modes[mode] += 1
         if most is None or modes[mode] <= most:
-            run = load(path)
-            yield Base(path.name, edits.drawn(run, STEPS, 1), edits.drawn(run, STEPS, 2))
+            yield based_on(path.name, load(path))
+
+
+def based_on(name: str, run: Observations) -> Base:
+    return Base(name, edits.drawn(run, STEPS, 1), edits.drawn(run, STEPS, 2))
 
 
 def half_of(name: str) -> str:
@@ -570,13 +616,19 @@ def main() -> None:
     parser.add_argument("--bases", type=int, help="bases of each loop")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--alone", action="store_true", help="single recordings")
+    parser.add_argument("--of", nargs="+", metavar="RECORDING", help="bases other than the lab's")
     parser.add_argument("--steady", nargs="+", metavar="RECORDING")
     options = parser.parse_args()
     if options.steady:
         steady(options.steady)
         return
     rows: list[Row] = []
-    for base in bases(options.half, options.bases):
+    chosen = (
+        (based_on(Path(path).name, opened(path)) for path in options.of)
+        if options.of
+        else bases(options.half, options.bases)
+    )
+    for base in chosen:
         ways = [
             *(partial(judged_alone, case) for case in ALONE if options.alone),
             *(partial(judged, case) for case in CASES if not options.alone and case.fits(base)),

@@ -108,14 +108,21 @@ def diagnose_run(
     seen = _Seen(run, side, times, movement(times, limits))
     verdict = _verdict(seen, limits)
     units = None
+    # Sensors are too sparse for single steps.
+    stretches = seen.movement.slow.size / max(1, _stretches(seen.movement.slow))
+    sensors = verdict in ("drift", "change_point") or stretches >= limits.level_steps
     if verdict not in ("steady", "cannot_tell"):
-        sensors = verdict in ("drift", "change_point")
         units = compare_parts(run, _parts(seen, verdict), sensors=sensors, limits=limits)
     findings = None if units is None else find(units, limits)
     ranking = None if findings is None else rank(findings)
-    if ranking is not None and verdict in ("bursty", "periodic") and run.counters:
+    if ranking is not None and not sensors and run.counters:
         ranking = for_single_steps(ranking)
     return _diagnosis(seen, verdict, findings, ranking)
+
+
+def _stretches(slow: Int64s) -> int:
+    """How many stretches of consecutive steps the slow ones are."""
+    return int(slow.size > 0) + int(np.count_nonzero(np.diff(slow) > 1))
 
 
 def whole_steps_ms(run: Observations, limits: Thresholds = THRESHOLDS) -> list[float]:
@@ -315,11 +322,12 @@ def _sentence(
             f"on, {worst.before_ms:.2f} → {worst.after_ms:.2f} ms{more}"
         )
     elif verdict == "periodic" and moves.spacing is not None:
-        head = (
-            f"Periodic: a slow step every {moves.spacing.steps} steps, {slow}, {share} of the time"
-        )
+        what = "a slow step" if _stretches(moves.slow) == moves.slow.size else "slow steps"
+        head = f"Periodic: {what} every {moves.spacing.steps} steps, {slow}, {share} of the time"
     else:
-        head = f"Bursty: {slow} are slow, {share} of the time"
+        stretches = _stretches(moves.slow)
+        together = f" in {stretches} stretches" if 1 < stretches < moves.slow.size else ""
+        head = f"Bursty: {slow} are slow{together}, {share} of the time"
     if findings is None:
         return f"{head}."
     return f"{head}{_where(findings)}; {_cause(findings, causes)}."

@@ -15,10 +15,14 @@ from click.testing import CliRunner
 
 from solscope.cli import app
 from solscope.diagnose.changes import steadiness
+from solscope.diagnose.changes.alternation import alternation
 from solscope.diagnose.changes.steadiness import movement
+from solscope.diagnose.matching import parts
 from solscope.diagnose.single import diagnose_run
+from solscope.diagnose.thresholds import THRESHOLDS
+from solscope.intervals import Int64s
 from solscope.lab import edits
-from solscope.readers.packed import Observations, save
+from solscope.readers.packed import CLOCK_NS, Observations, save
 from solscope.resample import Floats
 from tests.unit.diagnose.making import GRAPH
 
@@ -185,12 +189,82 @@ def test_change_points_lie_between_the_levels_that_all_of_them_leave(first: int)
 SQUARE = slower(np.where(NUMBERS // 6 % 2 == 1, 2.0, 0.0))
 
 
-def test_a_run_that_alternates_between_levels_is_not_steady() -> None:
-    found = movement(noisy(*[(4.0, 30), (8.0, 30)] * 5))
-    assert found.uneven
+def test_a_run_that_alternates_between_levels_is_periodic_and_explained() -> None:
     result = diagnose_run(SQUARE)
-    assert result.verdict != "steady"
-    assert not result.sentence.startswith("Steady")
+    assert (result.verdict, result.causes[0].id) == ("periodic", "slow_section")
+    assert result.sentence.startswith("Periodic: slow steps every 12 steps, 30 of 60 steps")
+    assert result.outliers is not None
+    assert result.outliers.numbers[:7] == [6, 7, 8, 9, 10, 11, 18]
+    assert sum(c.delta_ms for c in result.components) == pytest.approx(2.0, rel=1e-3)
+
+
+def test_levels_that_alternate_at_no_fixed_distance_are_bursts() -> None:
+    found = movement(noisy((4, 9), (6, 4), (4, 3), (6, 20), (4, 12), (6, 6), (4, 6)))
+    assert found.slow.size == 30
+    assert found.spacing is None
+    assert (found.changes, found.slope) == ([], None)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_is_no_two_levels(seed: int) -> None:
+    """Neither of single steps, nor that wanders, nor with two peaks in random order."""
+    draw = np.random.default_rng(seed)
+    noise = 0.05 * draw.standard_normal(247)
+    wander = np.convolve(noise, np.ones(8), "valid")
+    peaks = noise[:240] + 0.4 * (draw.random(240) < 0.5)
+    for logs in (2 * noise, wander, peaks):
+        assert alternation(np.exp(logs), THRESHOLDS) is None
+
+
+def test_two_levels_nearer_than_what_counts_are_one() -> None:
+    nearer, apart = (noisy(*[(4.0, 5), (level, 5)] * 6) for level in (4.4, 4.8))
+    assert alternation(nearer, THRESHOLDS) is None
+    assert alternation(apart, THRESHOLDS) is not None
+
+
+def shared_now_and_then(stretch: int) -> Observations:
+    """All kernels take longer while another process uses the GPU; sampled in every third step."""
+    busy = NUMBERS // stretch % 2 == 1
+    kernels = []
+    for kernel in RUN.kernels:
+        factor = np.where(busy & (kernel.category != "memcpy"), 1.6, 1.0)
+        ns = (np.array(kernel.ns) * factor).astype(np.int64).tolist()
+        kernels.append(msgspec.structs.replace(kernel, ns=ns, exposed_ns=ns))
+    more: dict[edits.Key, Int64s] = {
+        ("compute", kernel.category): np.where(busy, 0.6 * np.array(kernel.ns), 0).astype(np.int64)
+        for kernel in RUN.kernels
+        if kernel.category != "memcpy"
+    }
+    longer = edits.lengthened(RUN, more)
+    middles = [(step.start_ns + step.wall_ns // 2) // CLOCK_NS for step in longer.steps[::3]]
+    added = {"gpu_other_processes": 1.0, "gpu_usage": 83.0}
+    counters = [
+        msgspec.structs.replace(
+            counter,
+            n=len(middles),
+            values=np.linspace(0, counter.values[-1], len(middles)).tolist()
+            if counter.grows
+            else (counter.values[0] + added.get(counter.name, 0.0) * busy[::3]).tolist(),
+        )
+        for counter in longer.counters
+    ]
+    return msgspec.structs.replace(longer, kernels=kernels, counters=counters, clocks=[middles])
+
+
+def test_sensors_count_for_stretches_of_slow_steps() -> None:
+    single, stretches = (diagnose_run(shared_now_and_then(stretch)) for stretch in (1, 6))
+    assert (single.verdict, stretches.verdict) == ("periodic", "periodic")
+    assert stretches.causes[0].id == "gpu_contention"
+    assert stretches.causes[0].confidence > single.causes[0].confidence + 0.05
+
+
+def test_what_a_count_grew_by_between_stretches_is_left_out() -> None:
+    times, values = np.arange(8), np.array([0.0, 1, 2, 12, 22, 23, 24, 34])
+    inside = np.array([True, True, True, False, True, True, True, False])
+    counts, ticks = parts._joined(values, times, inside, grows=True)
+    assert (counts, ticks) == ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4])
+    readings, ticks = parts._joined(values, times, inside, grows=False)
+    assert (readings, ticks) == ([0, 1, 2, 22, 23, 24], [0, 1, 2, 4, 5, 6])
 
 
 def test_noise_of_single_steps_is_not_uneven() -> None:

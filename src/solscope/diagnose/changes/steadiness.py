@@ -10,7 +10,8 @@ step. Four things are looked for, each with a test that keeps what neighboring s
 - *slow steps*: much longer than the typical step of their level, as between two runs;
 - a *period*: slow steps at one distance, better than steps placed at random.
 
-What none of them describes may still move, as a run that alternates between two levels does:
+A run that goes back and forth between two levels has neither change points nor outliers that
+describe it: `alternation.py` finds its slow steps. What none of this describes may still move:
 `uneven` says so.
 
 Worked example: 60 steps of 4 ms, each after step 40 of 6 ms. The levels are 4 and 6 ms, a change
@@ -20,12 +21,13 @@ point is at step 40, nothing is slow within its level, and a line fits worse tha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import msgspec
 import numpy as np
 
+from solscope.diagnose.changes.alternation import SWITCHES, Alternation, alternation
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.intervals import Int64s
 from solscope.resample import Floats, block_length, generator
@@ -33,6 +35,8 @@ from solscope.resample import Floats, block_length, generator
 SHUFFLES = 999
 SLOPES = 300
 """Resampled runs that give the interval of a slope."""
+KNOWN = 0.75
+"""Share of the steps on a slow level that may be slow steps already, for the level to be news."""
 CELLS = 1_000_000
 """Shuffled steps held in memory at a time."""
 LONGEST = 64
@@ -95,7 +99,7 @@ class Movement:
     levels: list[Level]
     changes: list[Change]
     slope: Drift | None
-    """Null where it is not significant, too small, or two levels fit better."""
+    """Null where it is not significant, too small, or levels fit better."""
     slow: Int64s
     """Positions of slow steps."""
     slow_share: float
@@ -116,14 +120,31 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
             changes = []
         else:
             slope = None
-    levels = _levels(times, changes)
-    usual = _usual(times, levels, slope)
-    excess = times / usual - 1
-    spread = 1.4826 * float(np.median(np.abs(excess - np.median(excess))))
-    slow = np.flatnonzero(excess > max(limits.slow_step, limits.slow_step_noise * spread))
+    usual = _usual(times, _levels(times, changes), slope)
+    slow = _slow(times / usual - 1, limits)
+    between = alternation(times, limits)
+    if between is None or _is_known(between, changes, slow):
+        return _moved(times, changes, slope, usual, slow, limits)
+    return _two_levels(times, between, limits)
+
+
+def _is_known(between: Alternation, changes: list[Change], slow: Int64s) -> bool:
+    """Whether two levels are slow steps, or change points with a few odd steps, by another name."""
+    known = float(np.isin(between.slow, slow).mean()) >= KNOWN
+    return known or (bool(changes) and between.lasting < SWITCHES)
+
+
+def _moved(
+    times: Floats,
+    changes: list[Change],
+    slope: Drift | None,
+    usual: Floats,
+    slow: Int64s,
+    limits: Thresholds,
+) -> Movement:
     beyond = times[slow] - usual[slow]
     return Movement(
-        levels=levels,
+        levels=_levels(times, changes),
         changes=changes,
         slope=slope,
         slow=slow,
@@ -132,6 +153,22 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
         spacing=_spacing(slow, times.size, limits),
         uneven=_uneven(times / usual, limits),
     )
+
+
+def _two_levels(times: Floats, between: Alternation, limits: Thresholds) -> Movement:
+    """A run whose slow steps are those of the slower one of two levels."""
+    fast = np.full_like(times, between.fit.min())
+    moved = _moved(times, [], None, fast, between.slow, limits)
+    spacing = None
+    if between.every is not None and between.p is not None:
+        spacing = Spacing(between.every, between.regular, between.p)
+    return replace(moved, spacing=spacing, uneven=_uneven(times / between.fit, limits))
+
+
+def _slow(excess: Floats, limits: Thresholds) -> Int64s:
+    """Positions of steps that take much longer than usual, beyond their spread."""
+    spread = 1.4826 * float(np.median(np.abs(excess - np.median(excess))))
+    return np.flatnonzero(excess > max(limits.slow_step, limits.slow_step_noise * spread))
 
 
 # --- Levels

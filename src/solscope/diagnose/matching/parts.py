@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from solscope.diagnose.matching.units import Side, Stratum, Units, batches_of
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.intervals import Int64s
 from solscope.readers.packed import CLOCK_NS, Counter, KernelClass, Observations
+from solscope.resample import Floats
 
 _replace = msgspec.structs.replace
 
@@ -32,8 +34,8 @@ def compare_parts(
 ) -> Units | None:
     """Both parts matched phase by phase; null when they have no phase in common.
 
-    With `sensors`, each part keeps the samples taken between its first and its last step, which
-    asks for parts that are stretches of the run.
+    With `sensors`, each part keeps the samples taken between its first and its last step, without
+    those taken during the other part; which asks for parts that are stretches of the run.
     """
     strata = []
     for phase in dict.fromkeys(step.phase for step in run.steps):
@@ -44,12 +46,13 @@ def compare_parts(
             strata.append(stratum)
     if not strata:
         return None
+    both = (
+        np.concatenate([stratum.normal for stratum in strata]),
+        np.concatenate([stratum.abnormal for stratum in strata]),
+    )
     sides = [
-        Side(_part(run, rows, sensors=sensors), rows, {})
-        for rows in (
-            np.concatenate([stratum.normal for stratum in strata]),
-            np.concatenate([stratum.abnormal for stratum in strata]),
-        )
+        Side(_part(run, rows, other if sensors else None), rows, {})
+        for rows, other in (both, both[::-1])
     ]
     return Units(
         normal=sides[0],
@@ -69,8 +72,9 @@ def _of_phase(run: Observations, rows: Int64s, phase: str | None) -> Int64s:
     return np.array([at for at in rows.tolist() if run.steps[at].phase == phase], dtype=np.int64)
 
 
-def _part(run: Observations, rows: Int64s, *, sensors: bool) -> Observations:
-    counters, clocks = _samples(run, rows) if sensors else ([], [])
+def _part(run: Observations, rows: Int64s, other: Int64s | None) -> Observations:
+    """The run with figures of these steps; sensors only where the other part is given."""
+    counters, clocks = ([], []) if other is None else _samples(run, rows, other)
     return _replace(
         run,
         kernels=[_typical(kernel, rows) for kernel in run.kernels],
@@ -89,9 +93,13 @@ def _typical(kernel: KernelClass, rows: Int64s) -> KernelClass:
     return _replace(kernel, p50_ns=int(np.median(ns[ran] / calls[ran])))
 
 
-def _samples(run: Observations, rows: Int64s) -> tuple[list[Counter], list[list[int]]]:
+def _samples(
+    run: Observations, rows: Int64s, other: Int64s
+) -> tuple[list[Counter], list[list[int]]]:
     first, last = run.steps[int(rows.min())], run.steps[int(rows.max())]
     begin, end = first.start_ns, last.start_ns + last.wall_ns
+    starts = np.array([step.start_ns for step in run.steps])
+    own = _belongs(len(run.steps), rows, other)
     clocks: list[list[int]] = []
     counters: list[Counter] = []
     for counter in run.counters:
@@ -99,8 +107,33 @@ def _samples(run: Observations, rows: Int64s) -> tuple[list[Counter], list[list[
         if times is None:
             continue
         inside = (times * CLOCK_NS >= begin) & (times * CLOCK_NS <= end)
+        inside &= own[np.maximum(0, np.searchsorted(starts, times * CLOCK_NS, "right") - 1)]
         if inside.any():
-            values = np.array(counter.readings)[inside].tolist()
-            counters.append(_replace(counter, clock=len(clocks), values=values, n=len(values)))
-            clocks.append(times[inside].tolist())
+            values = np.array(counter.readings, dtype=np.float64)
+            kept, ticks = _joined(values, times, inside, grows=counter.grows)
+            counters.append(_replace(counter, clock=len(clocks), values=kept, n=len(kept)))
+            clocks.append(ticks)
     return counters, clocks
+
+
+def _joined(
+    values: Floats, times: Int64s, inside: npt.NDArray[np.bool_], *, grows: bool
+) -> tuple[list[float], list[int]]:
+    """The samples of a part; what a count grew by between stretches, and that time, is left out."""
+    kept = values[inside].tolist(), times[inside].tolist()
+    at = np.flatnonzero(inside)
+    within = np.diff(at) == 1
+    if not grows or within.all():
+        return kept
+    grown, passed = (np.diff(series[inside])[within] for series in (values, times))
+    counts = np.concatenate([[0.0], np.cumsum(grown)])
+    ticks = times[at[0]] + np.concatenate([[0], np.cumsum(passed)])
+    return counts.tolist(), ticks.tolist()
+
+
+def _belongs(steps: int, rows: Int64s, other: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether each step belongs to a part; one of neither belongs where the step before it does."""
+    known = np.sort(np.concatenate([rows, other]))
+    before = np.maximum(0, np.searchsorted(known, np.arange(steps), "right") - 1)
+    belongs: npt.NDArray[np.bool_] = np.isin(known[before], rows)
+    return belongs

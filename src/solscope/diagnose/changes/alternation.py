@@ -1,0 +1,157 @@
+"""A run that goes back and forth between two levels: which steps are on the slow one, how often.
+
+Each step belongs to the nearer of two means of log time. Steps of any distribution can be cut in
+two like that. The cut means something where the levels come back after a fixed number of steps; or
+where they explain more of the variance than they do without two levels (0.64 for normal noise, 0.75
+for a drift) and switch less often than in random order. Fewer than three switches are change
+points.
+
+Worked example: 60 steps, ten of 4 ms, ten of 6 ms, and so on. The levels are 4 and 6 ms, with five
+switches and three slow stretches, one every 20 steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solscope.diagnose.thresholds import Thresholds
+from solscope.intervals import Int64s
+from solscope.resample import Floats, generator
+
+Bools = npt.NDArray[np.bool_]
+
+ROUNDS = 50
+"""After which the two levels stay where they are."""
+SEPARATED = 0.85
+"""Share of the variance that two levels explain at least."""
+SWITCHES = 3
+"""Fewest changes between the levels: fewer are change points."""
+REGULAR = 0.5
+"""Least correlation of the levels with themselves one period later."""
+LONGEST = 64
+"""Longest period looked for, in steps."""
+FEWER = -2.33
+"""The 1 % quantile of a normal distribution."""
+CHAINS = 299
+"""Runs that switch at random, which a period is compared with."""
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """Two levels."""
+
+    slow: Int64s
+    """Positions of the steps on the slow level."""
+    fit: Floats
+    """The level of each step."""
+    lasting: int
+    """Switches between stretches, without those of one or two steps."""
+    every: int | None
+    """Steps after which the levels repeat; null where they do not."""
+    regular: float
+    """Their correlation with themselves so many steps later; 0 without a period."""
+    p: float | None
+    """How often switches at random repeat as well."""
+
+
+def alternation(times: Floats, limits: Thresholds) -> Alternation | None:
+    """The two levels of a run; null where it has no such levels, or few switches between them."""
+    logs = np.log(times)
+    high = _upper(logs)
+    switches = int(np.count_nonzero(np.diff(high)))
+    if switches < SWITCHES:
+        return None
+    low_ms, high_ms = float(np.median(times[~high])), float(np.median(times[high]))
+    fit = np.where(high, high_ms, low_ms)
+    if high_ms < (1 + limits.moved_within) * low_ms:
+        return None
+    every, regular, p = _period(high, limits)
+    left = float(np.log(times / fit).var())
+    apart = left <= (1 - SEPARATED) * float(logs.var())
+    if every is None and not (apart and _persists(high, switches)):
+        return None
+    return Alternation(np.flatnonzero(high), fit, _lasting(high), every, regular, p)
+
+
+def _persists(high: Bools, switches: int) -> bool:
+    """Whether there are fewer switches than in steps of two kinds in random order (1 of 100).
+
+    The runs test of Wald and Wolfowitz: two levels in random order are noise with two peaks.
+    """
+    n, slow = high.size, int(high.sum())
+    expected = 2 * slow * (n - slow) / n
+    deviation = math.sqrt(max(expected * (expected - 1) / (n - 1), 1e-12))
+    return switches < expected + FEWER * deviation
+
+
+def _lasting(high: Bools) -> int:
+    """Switches of the majority among each five neighboring steps."""
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(high, 2, mode="edge"), 5)
+    return int(np.count_nonzero(np.diff(around.sum(axis=1) >= 3)))
+
+
+def _upper(logs: Floats) -> Bools:
+    """Which values are nearer to the upper one of two means."""
+    low, high = (float(value) for value in np.quantile(logs, (0.05, 0.95)))
+    upper = logs > (low + high) / 2
+    for _ in range(ROUNDS):
+        if not upper.any() or upper.all():
+            break
+        middle = (logs[upper].mean() + logs[~upper].mean()) / 2
+        again = logs > middle
+        if (again == upper).all():
+            break
+        upper = again
+    return upper
+
+
+def _period(high: Bools, limits: Thresholds) -> tuple[int | None, float, float | None]:
+    """The number of steps after which the levels repeat, unless chance repeats them as well."""
+    lags, peaks = _repeats(high[None, :])
+    every, regular = int(lags[0]), float(peaks[0])
+    if regular < REGULAR:
+        return None, 0.0, None
+    as_regular = int((_repeats(_at_random(high))[1] >= regular).sum())
+    p = (as_regular + 1) / (CHAINS + 1)
+    return (every, regular, p) if p < limits.within_p else (None, 0.0, None)
+
+
+def _repeats(rows: Bools) -> tuple[Int64s, Floats]:
+    """Of each row, the lag at which it repeats best and the correlation there; 0 where none.
+
+    Only lags count before which the row has become unlike itself: the first steps of a long stretch
+    are followed by steps of the same stretch, which is no period.
+    """
+    centered = rows - rows.mean(axis=1, keepdims=True)
+    variance = np.maximum(centered.var(axis=1), 1e-12)
+    best, where = np.zeros(rows.shape[0]), np.zeros(rows.shape[0], dtype=np.int64)
+    unlike = np.zeros(rows.shape[0], dtype=bool)
+    for lag in range(1, min(LONGEST, rows.shape[1] // 3) + 1):
+        alike = (centered[:, :-lag] * centered[:, lag:]).mean(axis=1) / variance
+        # Multiples of a period repeat as well as it does; the first one counts.
+        better = unlike & (alike > best + 0.1)
+        where[better], best[better] = lag, alike[better]
+        unlike |= alike <= 0
+    return where, best
+
+
+def _at_random(high: Bools) -> Bools:
+    """Runs that switch as often up and down as this one, at random places.
+
+    At most as often as steps in any order do: switching at every step is not random.
+    """
+    share = float(high.mean())
+    up = float(np.mean(high[1:][~high[:-1]])) if not high[:-1].all() else 0.0
+    down = float(np.mean(~high[1:][high[:-1]])) if high[:-1].any() else 0.0
+    up, down = min(up, share), min(down, 1 - share)
+    drawn = generator().random((high.size, CHAINS))
+    rows = np.empty((high.size, CHAINS), dtype=bool)
+    state = drawn[0] < share
+    for at, chance in enumerate(drawn):
+        state = np.where(state, chance >= down, chance < up)
+        rows[at] = state
+    return rows.T
