@@ -21,7 +21,10 @@ def json_schema(name: str) -> dict[str, Any]:
     document = all_forms()[name].document
     made = msgspec.json.schema(document)
     parts = made.pop("$defs", {})
-    main = parts.pop(made["$ref"].rpartition("/")[2])
+    own = made["$ref"].rpartition("/")[2]
+    main = parts.pop(own)
+    if msgspec.json.encode(made["$ref"]) in msgspec.json.encode([main, parts]):
+        parts[own] = main  # It contains others of its kind.
     if is_typeddict(document):
         main.pop("description", None)  # It only names the command, as `$id` does.
         # msgspec sorts the keys of a typed dictionary; commands print them as declared.

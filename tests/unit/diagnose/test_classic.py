@@ -264,3 +264,54 @@ def test_two_traces() -> None:
     for row in result.rows:
         expected = abs(row.delta_beta_pct) * (abs(row.z_beta) + abs(row.z_log_mu))
         assert row.suspicion_score == pytest.approx(expected, rel=1e-12)
+
+
+# --- Processes
+
+
+def two_processes(first: int, second: int, slower: float) -> pl.DataFrame:
+    """The cycles of the normal run, and once more in a process whose cycles take longer."""
+    cycles = solscope.open(DATA / "normal_perf_data.csv").cycles
+    assert cycles is not None
+    other = cycles.with_columns(
+        pl.lit(second, pl.Int64).alias("pid"),
+        pl.col("beta_pct") / 2,
+        (pl.col("anchor_ns") * slower).cast(pl.Int64),
+    )
+    # Fewer cycles, so that it is clear which process comes first.
+    other = other.filter(pl.col("cycle") != pl.col("cycle").max())
+    return pl.concat([cycles.with_columns(pl.lit(first, pl.Int64).alias("pid")), other])
+
+
+def test_each_process_has_a_report_of_its_own() -> None:
+    found = compare_cycles(two_processes(10, 11, 2.0), two_processes(77, 78, 3.0))
+    alone = compared("normal", "normal")
+    assert found.processes == [10, 77]
+    assert [other.processes for other in found.others] == [[11, 78]]
+    assert rows(found) == rows(alone)
+    assert found.normal.mean_us == alone.normal.mean_us
+    (other,) = found.others
+    assert other.normal.cycles == found.normal.cycles - 1
+    assert other.change_pct == pytest.approx(50.0)
+    text = markdown_classic(found)
+    assert "# Cross Performance Comparison: normal, process 11 vs abnormal, process 78" in text
+
+
+def test_a_process_without_a_counterpart_is_named() -> None:
+    both = two_processes(10, 11, 2.0)
+    found = compare_cycles(both, both.filter(pl.col("pid") == 10))
+    assert found.others == []
+    assert [w.message for w in found.warnings if w.code == "unmatched_processes"] == [
+        "compared with nothing, because the other run has no such process: 11 of normal"
+    ]
+
+
+def test_processes_are_paired_by_their_cycle() -> None:
+    """Ids alone say nothing: the second process of one run may be the first of the other."""
+    both = two_processes(10, 11, 2.0)
+    named = both.with_columns(
+        pl.when(pl.col("pid") == 10).then(pl.lit("step")).otherwise(pl.lit("layer")).alias("anchor")
+    )
+    swapped = named.with_columns((21 - pl.col("pid")).alias("pid"))
+    found = compare_cycles(named, swapped)
+    assert [found.processes, *(other.processes for other in found.others)] == [[10, 11], [11, 10]]

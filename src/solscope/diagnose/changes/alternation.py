@@ -89,9 +89,8 @@ def _persists(high: Bools, switches: int) -> bool:
 
 
 def _lasting(high: Bools) -> int:
-    """Switches of the majority among each five neighboring steps."""
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(high, 2, mode="edge"), 5)
-    return int(np.count_nonzero(np.diff(around.sum(axis=1) >= 3)))
+    """Switches without those of odd steps."""
+    return int(np.count_nonzero(np.diff(_majority(high[None, :])[0])))
 
 
 def _upper(logs: Floats) -> Bools:
@@ -111,13 +110,30 @@ def _upper(logs: Floats) -> Bools:
 
 def _period(high: Bools, limits: Thresholds) -> tuple[int | None, float, float | None]:
     """The number of steps after which the levels repeat, unless chance repeats them as well."""
-    lags, peaks = _repeats(high[None, :])
+    lags, peaks = _best_repeats(high[None, :])
     every, regular = int(lags[0]), float(peaks[0])
     if regular < REGULAR:
         return None, 0.0, None
-    as_regular = int((_repeats(_at_random(high))[1] >= regular).sum())
+    as_regular = int((_best_repeats(_at_random(high))[1] >= regular).sum())
     p = (as_regular + 1) / (CHAINS + 1)
     return (every, regular, p) if p < limits.within_p else (None, 0.0, None)
+
+
+def _best_repeats(rows: Bools) -> tuple[Int64s, Floats]:
+    """Of each row, as it is or without odd steps, whichever repeats better."""
+    (lag, plain), (other, smooth) = _repeats(rows), _repeats(_majority(rows))
+    return np.where(smooth > plain, other, lag), np.maximum(plain, smooth)
+
+
+def _majority(rows: Bools) -> Bools:
+    """What most of each five neighboring steps are.
+
+    Single steps may be odd: what makes decode steps slow makes a longer prefill slower by less.
+    """
+    padded = np.pad(rows, ((0, 0), (2, 2)), mode="edge")
+    around = np.lib.stride_tricks.sliding_window_view(padded, 5, axis=1)
+    most: Bools = around.sum(axis=2) >= 3
+    return most
 
 
 def _repeats(rows: Bools) -> tuple[Int64s, Floats]:

@@ -21,6 +21,14 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.diagnose.classic.cycles import cycles_of
+from solscope.diagnose.classic.processes import (
+    ProcessPair,
+    Tables,
+    of_pair,
+    paired_processes,
+    unit_of,
+    unmatched,
+)
 from solscope.diagnose.classic.warnings import classic_warnings
 from solscope.diagnose.observe import observe
 from solscope.diagnose.statistics.significance import mann_whitney_p, welch_p
@@ -129,6 +137,10 @@ class Classic(msgspec.Struct, frozen=True):
     """By falling score."""
     formulas: dict[str, str]
     warnings: list[ProfileWarning]
+    processes: list[int | None]
+    """Process of the normal and of the abnormal run that this report is about; null if unknown."""
+    others: list[Classic]
+    """Reports of the other processes of these recordings; cycles of two are never mixed."""
 
 
 def classic(
@@ -150,10 +162,21 @@ def _cycles(run: Attributed | Observations) -> pl.DataFrame:
 def compare_cycles(
     normal: pl.DataFrame, abnormal: pl.DataFrame, labels: tuple[str, str] = ("normal", "abnormal")
 ) -> Classic:
-    """Compare two cycle tables."""
-    sides = [_side(table, label) for table, label in zip((normal, abnormal), labels, strict=True)]
-    tables = [_main_unit(normal), _main_unit(abnormal)]
-    paired = _paired(tables[0], tables[1])
+    """Compare two cycle tables, process by process; the one with most cycles comes first."""
+    for table, label in zip((normal, abnormal), labels, strict=True):
+        if table.is_empty():
+            raise UsageError(f"{label}: no complete cycle, so there is nothing to compare")
+    pairs, alone = paired_processes(normal, abnormal)
+    first, *others = (_compared(of_pair(normal, abnormal, pair), pair, labels) for pair in pairs)
+    warnings = [*first.warnings, *unmatched(alone, labels)]
+    return msgspec.structs.replace(first, others=others, warnings=warnings)
+
+
+def _compared(tables: Tables, pair: ProcessPair, labels: tuple[str, str]) -> Classic:
+    """The report of one process on each side."""
+    sides = [_side(table, label) for table, label in zip(tables, labels, strict=True)]
+    main = [_main_unit(table) for table in tables]
+    paired = _paired(main[0], main[1])
     rows = [_row(*pair, score) for pair, score in zip(paired, _scores(paired), strict=True)]
     rows.sort(key=_by_score)
     like = sides[0].unit == sides[1].unit
@@ -167,13 +190,17 @@ def compare_cycles(
         findings=_findings(rows),
         rows=rows,
         formulas=FORMULAS,
-        warnings=classic_warnings(sides[0], sides[1], rows, tables[0], tables[1]),
+        warnings=classic_warnings(sides[0], sides[1], rows, main[0], main[1]),
+        processes=list(pair),
+        others=[],
     )
 
 
 def scored_rows(normal: pl.DataFrame, abnormal: pl.DataFrame) -> list[ScoredRow]:
     """Only the scores of `compare_cycles`, in its order; its tests take most of its time."""
-    paired = _paired(_main_unit(normal), _main_unit(abnormal))
+    pairs, _ = paired_processes(normal, abnormal)
+    before, after = of_pair(normal, abnormal, pairs[0])
+    paired = _paired(_main_unit(before), _main_unit(after))
     return sorted(
         (
             ScoredRow(key[0], key[1], device_name(key[2]), score.suspicion, score.z_log_mu)
@@ -192,26 +219,16 @@ def device_name(device: int | None) -> str:
     return "Host" if device is None else f"GPU {device}"
 
 
-def _unit(cycles: pl.DataFrame) -> str:
-    """The anchor with most cycles."""
-    counts = cycles.unique(["pid", "cycle", "anchor"])["anchor"].cast(pl.String)
-    return str(
-        counts.value_counts(sort=True).sort(["count", "anchor"], descending=[True, False])[0, 0]
-    )
-
-
 def _main_unit(cycles: pl.DataFrame) -> pl.DataFrame:
-    return cycles.filter(pl.col("anchor").cast(pl.String) == _unit(cycles))
+    return cycles.filter(pl.col("anchor").cast(pl.String) == unit_of(cycles))
 
 
 def _side(cycles: pl.DataFrame, label: str) -> ClassicSide:
-    if cycles.is_empty():
-        raise UsageError(f"{label}: no complete cycle, so there is nothing to compare")
     main = _main_unit(cycles)
     times = main.unique(["pid", "cycle", "start_ns"])["anchor_ns"].sort(descending=True) / 1e3
     return ClassicSide(
         label=label,
-        unit=_unit(cycles),
+        unit=unit_of(cycles),
         cycles=times.len(),
         mean_us=float(times.mean() or 0.0),  # type: ignore[arg-type]
         durations_us=times.to_list(),

@@ -16,10 +16,18 @@ _SIGNIFICANT = 0.05
 
 
 def markdown_classic(result: Classic, top: int | None = None, *, full_names: bool = False) -> str:
-    """The whole report; `top` limits the rows of its two long tables."""
+    """The whole report, one per process; `top` limits the rows of its two long tables."""
+    reports = (result, *result.others)
+    return "\n".join(
+        _report(report, top, full_names, several=len(reports) > 1) for report in reports
+    )
+
+
+def _report(result: Classic, top: int | None, full_names: bool, *, several: bool) -> str:
     a, b = _label(result.normal.label), _label(result.abnormal.label)
+    before, after = (f", process {pid}" if several else "" for pid in result.processes)
     parts = [
-        f"# Cross Performance Comparison: {a} vs {b}",
+        f"# Cross Performance Comparison: {a}{before} vs {b}{after}",
         *_warnings(result),
         "## 1. High-Level Performance Summary",
         _summary(result, a, b),
