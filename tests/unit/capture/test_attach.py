@@ -106,8 +106,9 @@ def test_a_full_disk_ends_the_sampling_with_whole_lines(tmp_path: Path) -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limit[1]))
     try:
-        # A sample of a machine with many sensors may be larger than what is left of the limit.
-        command = ["sh", "-c", f"{until_sampled(path, 200)}; sleep 3; exit 0"]
+        # The file gets its name when sampling has ended, while the command still runs.
+        named = f"[ -e {shlex.quote(str(path))} ] && break; sleep 0.02"
+        command = ["sh", "-c", f"for i in $(seq 15000); do {named}; done; exit 0"]
         recording = run(command, Target(path, period_ms=10))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)

@@ -471,14 +471,15 @@ def test_reasons() -> None:
     assert "matrix product" in reason(call("aten::mm", [[4, 3], [4, 3]], [BF16, BF16]))
 
 
-@pytest.mark.parametrize("name", sorted(rules()))
 @pytest.mark.parametrize(
     "dims", [[], [[]], [[1 << 60]] * 4, [["x"]] * 4, [[-1]] * 4, [None, {}], [[[]]] * 3]
 )
-def test_damaged_inputs_give_a_reason_or_a_cost(name: str, dims: list[Any]) -> None:
-    damaged = Recorded(name, dims, [BF16] * 5, dims, ["inf", "nan", "9" * 5000, "[", ""])
-    found = recognize(damaged)
-    assert isinstance(found, str) or operator(found[0]).cost(found[1]).bytes >= 0
+def test_damaged_inputs_give_a_reason_or_a_cost(dims: list[Any]) -> None:
+    assert len(rules()) > 100
+    for name in rules():
+        damaged = Recorded(name, dims, [BF16] * 5, dims, ["inf", "nan", "9" * 5000, "[", ""])
+        found = recognize(damaged)
+        assert isinstance(found, str) or operator(found[0]).cost(found[1]).bytes >= 0, name
 
 
 # --- Convolutions, norms over channels, kernels of Inductor
