@@ -84,12 +84,15 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
       <Answer<ProfilePage> key={id} path={`/api/profile/${to}${hardware(query)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
         <WithParts watch={page}>
           <p class="choose"><HardwareChoice overview={overview} /><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose a slower run</Link>{page.operators && <> · <a href={`/profile/${to}/perfetto.json.gz`} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
-          <ProfileView page={page} address={`/api/profile/${to}`} />
+          <ProfileView page={page} address={`/api/profile/${to}`} whatIf={query.get("hardware") && page.hotspots?.hardware !== recordedOn(page) ? query.get("hardware") : null} />
         </WithParts>
       )} />
     </>
   );
 }
+
+/** The GPU of a recording as the list of hardware has it, where its name says so. */
+const recordedOn = (page: ProfilePage): string | undefined => page.roofs && page.summary.devices.some((name) => name.includes(page.roofs?.name ?? "?")) ? page.roofs.name : undefined;
 
 const hardware = (query: URLSearchParams): string => (query.get("hardware") ? `?hardware=${encodeURIComponent(query.get("hardware") ?? "")}` : "");
 

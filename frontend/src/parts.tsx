@@ -15,6 +15,7 @@ export function Begin({ headline, warnings = [], children }: { headline: Headlin
       {headline.figures.length > 0 && <dl class="figures">
         {headline.figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{one.unit === "ms" ? ms(one.value) : percent(one.value)}</dd></div>)}
       </dl>}
+      {"advice" in headline && headline.advice && <p class="do"><strong><Sentence text={headline.advice} /></strong></p>}
       {children}
       {warnings.length > 0 && <Warnings warnings={warnings} />}
       {headline.next && <p class="about next">Next: <code>{headline.next}</code></p>}

@@ -374,6 +374,7 @@ export interface Headline {
   sentence: string;
   figures: Figure[];
   next: string | null;
+  advice: string | null;
 }
 
 export interface HostTable {

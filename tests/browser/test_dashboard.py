@@ -17,6 +17,7 @@ from solscope.corpus.store import create_corpus
 from solscope.profile import Profile
 from solscope.readers.opening import Opening
 from solscope.web.app import Uploads
+from solscope.web.library import profile_id
 from tests.browser.conftest import DEMOS, RESULTS, drawn, serving, watched
 
 pytestmark = pytest.mark.browser
@@ -301,3 +302,27 @@ def test_when_the_server_is_gone_the_page_stays_and_says_so(browser: Browser) ->
         page.locator("[role=alert]").wait_for(timeout=15_000)
         assert "is solscope serve still running?" in page.locator("[role=alert]").inner_text()
         assert page.locator("#profiles tbody a").count() == 1
+
+
+def test_bounds_of_another_gpu_are_called_a_what_if(browser: Browser, address: str) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"{address}/profile/{profile_id(DEMOS[0])}?hardware=H20")
+        note = page.get_by_role("note")
+        note.wait_for()
+        assert "What if it ran on H20?" in note.inner_text()
+        assert "NVIDIA B200" in note.inner_text()
+        page.get_by_label("Bounds of").select_option("")
+        page.get_by_role("note").wait_for(state="detached")
+        assert problems == []
+
+
+def test_a_store_has_one_line_per_model_and_gpu(browser: Browser, tmp_path: Path) -> None:
+    create_corpus(tmp_path / "store").append([extract(name) for name in DEMOS])
+    with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
+        page.goto(f"{address}/corpus")
+        page.wait_for_selector("#trend .chart svg")
+        page.wait_for_function("document.querySelectorAll('#trend .chart svg').length === 2")
+        heads = page.locator("#trend h3").all_inner_texts()
+        assert sorted(heads) == ["B200", "MI300X"]
+        assert page.locator("#trend-of option").count() > 1
+        assert problems == []

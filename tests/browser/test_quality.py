@@ -99,6 +99,64 @@ UNNAMED = """() => [...document.querySelectorAll("button, input, select, textare
 
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
+LAYOUT = """() => {
+  const problems = [];
+  const shown = (one) => one.checkVisibility() && !one.closest(".hidden, .skip");
+  const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+  const name = (one) => (one.textContent.trim() || one.ariaLabel || one.tagName).slice(0, 30);
+  // Text that is cut without dots at its end.
+  for (const one of document.querySelectorAll("main *")) {
+    if (!shown(one) || one.closest("svg, .chart, .timeline, .icicle, .tall") || !one.clientWidth)
+      continue;
+    const style = getComputedStyle(one);
+    const cut = style.overflowX === "hidden" && style.textOverflow !== "ellipsis";
+    if (cut && one.scrollWidth > one.clientWidth + 1) problems.push(`${name(one)} is cut`);
+  }
+  // What a section holds stays inside of it, and sections do not cover one another.
+  const sections = [...document.querySelectorAll("main section")].filter(shown);
+  sections.forEach((section, at) => {
+    const place = section.getBoundingClientRect();
+    for (const one of section.querySelectorAll("p, li, table, dl, .chart, figure")) {
+      const { right, bottom } = one.getBoundingClientRect();
+      const inside = one.closest(".scroll, .tall, .detail, dialog, fieldset");
+      if (shown(one) && !inside && (right > place.right + 2 || bottom > place.bottom + 2))
+        problems.push(`${name(one)} is out of its section`);
+    }
+    const next = sections[at + 1];
+    if (next && !section.contains(next) && meet(place, next.getBoundingClientRect()))
+      problems.push(`${section.id} covers ${next.id}`);
+  });
+  // Controls do not cover one another.
+  const controls = [...document.querySelectorAll("header a, header button, header select, "
+    + "main button, main select, main input, main summary")].filter((one) => shown(one)
+    && !one.closest(".icicle, .timeline, thead, .png, fieldset") && !one.matches(".png"));
+  controls.forEach((one, at) => {
+    for (const other of controls.slice(at + 1, at + 12)) {
+      if (one.parentElement !== other.parentElement) continue;
+      if (meet(one.getBoundingClientRect(), other.getBoundingClientRect()))
+        problems.push(`${name(one)} over ${name(other)}`);
+    }
+  });
+  // Labels of a chart are inside of it and do not cover one another.
+  for (const svg of document.querySelectorAll(".chart svg")) {
+    const place = svg.getBoundingClientRect();
+    const texts = [...svg.querySelectorAll("text")].filter((one) => one.textContent.trim());
+    texts.forEach((one, at) => {
+      const box = one.getBoundingClientRect();
+      if (!one.closest("[clip-path]") && (box.left < place.left - 2 || box.right > place.right + 2
+        || box.top < place.top - 3 || box.bottom > place.bottom + 3))
+        problems.push(`${name(one)} is outside of ${svg.parentElement.ariaLabel}`);
+      for (const other of texts.slice(at + 1))
+        if (meet(box, other.getBoundingClientRect()))
+          problems.push(`${name(one)} over ${name(other)} in ${svg.parentElement.ariaLabel}`);
+    });
+  }
+  return [...new Set(problems)];
+}"""
+"""Whatever the fonts of a machine are: nothing is cut, covered, or outside of its place. Pictures
+of pages would differ between machines by their fonts and lines by more than such faults do."""
+
 STRUCTURE = """() => {
   const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
   const levels = [...document.querySelectorAll("h1, h2, h3, h4")].map((one) => +one.tagName[1]);
@@ -194,15 +252,32 @@ def test_every_control_has_a_name_and_every_page_an_outline(
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])
-def test_no_page_is_wider_than_its_window(
+def test_every_page_fits_its_window(
     browser: Browser, report: Path, address: str, width: int
 ) -> None:
     with watched(browser, width=width) as (page, _):
-        wide = {}
+        found = {}
         for view in VIEWS:
             opened(page, view, report, address)
-            wide[view] = page.evaluate(WIDER)
-        assert wide == dict.fromkeys(VIEWS, 0)
+            found[view] = [*page.evaluate(LAYOUT)]
+            if page.evaluate(WIDER):
+                found[view].append("wider than the window")
+        assert found == {view: [] for view in VIEWS}
+
+
+def test_the_layout_check_finds_what_is_wrong(browser: Browser) -> None:
+    with watched(browser, width=800) as (page, _):
+        page.set_content(
+            "<main><section style='height:20px'><p style='margin:0'>one<br>two<br>three</p>"
+            "</section><section><div style='width:40px;overflow:hidden;white-space:nowrap'>"
+            "much too long a text</div><button>a</button><button style='margin-left:-12px'>b"
+            "</button></section><section><div class='chart' aria-label='c'><svg width='100' "
+            "height='40'><text x='5' y='20'>first label</text><text x='20' y='22'>second</text>"
+            "<text x='90' y='38'>outside</text></svg></div></section></main>"
+        )
+        found = page.evaluate(LAYOUT)
+        for part in ("out of its section", "cut", "a over b", "first label over second", "outside"):
+            assert any(part in problem for problem in found), (part, found)
 
 
 def test_the_keyboard_goes_in_reading_order_and_is_seen(browser: Browser, report: Path) -> None:

@@ -272,7 +272,7 @@ def test_the_back_button_works_after_a_reload(browser: Browser, report: str) -> 
         opened(page, report)
         row = page.locator("#kernels tbody tr")
         for at in (0, 1):
-            row.nth(at).click(position={"x": 300, "y": 5})
+            row.nth(at).locator("td").nth(2).click()
         page.reload()
         page.wait_for_selector("#kernels tbody tr.on")
         assert "on" in (row.nth(1).get_attribute("class") or "").split()

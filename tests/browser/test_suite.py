@@ -106,4 +106,10 @@ def test_the_roofline_switches_its_hardware_at_an_address_of_its_own(
         assert "26 of 26" in page.locator("#roofline .about").inner_text()
         page.reload()
         page.wait_for_selector("#roofline .chart[aria-label*='XPU-A']")
+        # Ticking another GPU leaves the chart on the one that was measured.
+        page.goto(f"{address}/suite?hardware=H20,XPU-A,H200,MI300X")
+        page.wait_for_selector("#roofline .chart[aria-label*='H200']")
+        page.goto(f"{address}/suite?hardware=MI300X")
+        page.wait_for_selector("#roofline .chart[aria-label*='MI300X']")
+        assert "nothing was measured" in page.locator("#roofline .about").inner_text()
         assert problems == []

@@ -1,7 +1,7 @@
 // Axes, legends and what else charts share.
 import type { ComponentChildren } from "preact";
 import { widthOf, type Frame, type Ink } from "../chart";
-import { number } from "../format";
+import { number, shorten } from "../format";
 import type { Scale } from "./scale";
 
 /** The edges of what an axis frames, in pixels of the chart. */
@@ -30,9 +30,15 @@ export function XAxis({ scale, box, ink, title, format = number, lines, ticks = 
           </g>
         );
       })}
-      {title && <text x={(box.left + box.right) / 2} y={box.bottom + 34} text-anchor="middle" fill={ink.faint}>{title}</text>}
+      {title && <text x={(box.left + box.right) / 2} y={box.bottom + 34} text-anchor="middle" fill={ink.faint}>{fitted(title, 2 * Math.min((box.left + box.right) / 2, box.width - (box.left + box.right) / 2))}</text>}
     </g>
   );
+}
+
+/** A title, or its first part where all of it has no room. */
+function fitted(title: string, room: number): string {
+  const short = title.split(",")[0] as string;
+  return [title, short].find((text) => widthOf(text, 11) <= room) ?? shorten(short, Math.max(4, Math.floor(room / 6.5)));
 }
 
 export function YAxis({ scale, box, ink, title, format = number, lines = true, ticks = scale.ticks }: Axis) {

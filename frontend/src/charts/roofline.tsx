@@ -85,7 +85,7 @@ function Points({ points, roofs, keys, of, label }: Plot) {
         {ordered.map((point, at) => (
           <circle key={at} class={point.pick ? "pick" : undefined} cx={x(point.intensity)} cy={y(point.tflops)} r={radius(point.pct)} fill={point.color} fill-opacity={point.hollow ? 0 : 0.78} stroke={point.on ? ink.text : point.hollow ? point.color : ink.surface} stroke-width={point.on ? 3 : point.hollow ? 2 : 1} onClick={point.pick} {...mark(...point.lines)} />
         ))}
-        <Names points={ordered} x={x} y={y} radius={radius} box={box} ink={ink} most={narrow ? 4 : NAMED} />
+        <Names points={ordered} x={x} y={y} radius={radius} box={box} ink={ink} most={narrow ? 4 : NAMED} roofs={narrow && roofs ? peakLabels(roofs, y, true) : []} />
       </>
     );
   };
@@ -111,12 +111,12 @@ function Sizes({ whole, radius, right, of, ink }: { whole: number; radius: (pct:
 }
 
 /** Names of the points that matter most, where they do not cover each other. */
-function Names({ points, x, y, radius, box, ink, most }: { points: Point[]; x: Scale; y: Scale; radius: (pct: number) => number; box: Box; ink: Ink; most: number }) {
-  const taken: [number, number, number, number][] = [];
+function Names({ points, x, y, radius, box, ink, most, roofs }: { points: Point[]; x: Scale; y: Scale; radius: (pct: number) => number; box: Box; ink: Ink; most: number; /** Names of roofs inside of the box. */ roofs: PeakLabel[] }) {
+  const taken = roofs.map(({ text, base }): [number, number, number, number] => [box.right - 2 - widthOf(text, 11), base + 2, box.right, base - 13]);
   const named = new Set<string>();
   const found = points.flatMap((point) => {
     const text = shorten(point.name.replace(/^aten::/, ""), 26);
-    if (taken.length >= most || (named.has(text) && !point.on)) return [];
+    if (named.size >= most || (named.has(text) && !point.on)) return [];
     const [cx, cy, size, width] = [x(point.intensity), y(point.tflops), radius(point.pct), widthOf(text, 11)];
     const places: [number, number][] = [[cx + size + 4, cy + 4], [cx - size - 4 - width, cy + 4], [cx - width / 2, cy - size - 5], [cx - width / 2, cy + size + 13]];
     const place = places.find(([left, base]) => left >= box.left + 2 && left + width <= box.right && base - 11 >= box.top && base <= box.bottom - 2 && taken.every(([l, b, r, t]) => left > r + 3 || left + width < l - 3 || base - 11 > b + 1 || base < t - 1));
@@ -138,6 +138,17 @@ const peaksOf = (roofs: Roofs): [string, number][] => Object.entries(roofs.peaks
 /** Where each roof turns flat, in FLOP per byte. */
 const ridges = (roofs: Roofs | null): number[] => (roofs?.hbm_tbps ? peaksOf(roofs).map(([, peak]) => peak / (roofs.hbm_tbps as number)) : []);
 
+interface PeakLabel { pipe: string; text: string; base: number }
+
+/** Names of the flat roofs; those of like peaks stand one below the other. */
+function peakLabels(roofs: Roofs, y: Scale, narrow: boolean): PeakLabel[] {
+  let above = -Infinity;
+  return peaksOf(roofs).map(([pipe, peak]) => {
+    above = Math.max(narrow ? y(peak) - 4 : y(peak) + 4, above + 12);
+    return { pipe, text: `${narrow ? pipe.replace(/^\w+\./, "") : pipe} ${number(peak)}`, base: above };
+  });
+}
+
 interface RoofProps { roofs: Roofs; x: Scale; y: Scale; box: Box; ink: Ink; narrow: boolean }
 
 /** Slopes of the memories up to the highest peak, and a flat line for each peak. */
@@ -147,7 +158,7 @@ function RoofLines({ roofs, x, y, box, ink, narrow }: RoofProps) {
   const slopes = ([["HBM", roofs.hbm_tbps], ["L2", roofs.l2_tbps], ["L1", roofs.l1_tbps]] as const).filter((one): one is [typeof one[0], number] => one[1] !== null);
   const steepest = Math.max(0, ...slopes.map(([, tbps]) => tbps));
   const [low, high] = x.domain;
-  let above = -Infinity;
+  const labels = new Map(peakLabels(roofs, y, narrow).map((label) => [label.pipe, label]));
   return (
     <g pointer-events="none">
       {slopes.map(([memory, tbps]) => {
@@ -164,13 +175,10 @@ function RoofLines({ roofs, x, y, box, ink, narrow }: RoofProps) {
       })}
       {peaks.map(([pipe, peak]) => {
         const height = y(peak);
-        // Names of like peaks stand one below the other.
-        const base = Math.max(narrow ? height - 4 : height + 4, above + 12);
-        above = base;
         return (
           <g key={pipe}>
             <line x1={x(steepest ? Math.max(low, peak / steepest) : low)} x2={x(high)} y1={height} y2={height} stroke={ink.faint} stroke-width={pipe === "tensor.bf16" ? 2 : 1} stroke-dasharray={pipe === "tensor.bf16" ? undefined : "5 4"} />
-            <text x={narrow ? box.right - 2 : box.right + 6} y={base} text-anchor={narrow ? "end" : "start"} fill={ink.faint}>{`${narrow ? pipe.replace(/^\w+\./, "") : pipe} ${number(peak)}`}</text>
+            <text x={narrow ? box.right - 2 : box.right + 6} y={labels.get(pipe)?.base} text-anchor={narrow ? "end" : "start"} fill={ink.faint}>{labels.get(pipe)?.text}</text>
           </g>
         );
       })}

@@ -13,18 +13,30 @@ const MOST_SYMBOLS = 150;
 
 const sizeOf = (change: number | null): string => (change === null ? "" : `${change > 0 ? "+" : "−"}${Math.abs(change).toFixed(0)} %`);
 
-export function TrendChart({ trend }: { trend: Trend }) {
+/** Dates of all points, where they are dates that go on; else null, and points stand side by side. */
+function datesOf({ by, points }: Trend): number[] | null {
+  const dates = points.map((point) => (by === "date" ? Date.parse(point.label) : Number.NaN));
+  return dates.every(Number.isFinite) && (dates[dates.length - 1] ?? 0) > (dates[0] ?? 0) ? dates : null;
+}
+
+const DAY = 86_400_000;
+
+export function TrendChart({ trend, name = "" }: { trend: Trend; name?: string }) {
   const { points, changes } = trend;
+  const dates = datesOf(trend);
   const draw = (frame: Frame) => {
     const { ink, narrow } = frame;
     const box = boxOf(frame, 70, 24, 24, 30);
-    const x = linear(0, Math.max(1, points.length - 1), [box.left, box.right]);
+    const scale = dates ? linear(dates[0] as number, dates[dates.length - 1] as number, [box.left, box.right]) : linear(0, Math.max(1, points.length - 1), [box.left, box.right]);
+    const x = (at: number): number => scale(dates ? (dates[at] ?? 0) : at);
+    const days = dates ? (scale.domain[1] - scale.domain[0]) / DAY : 0;
+    const labelOf = (value: number): string => (dates ? new Date(value).toISOString().slice(...(days > 4 ? [0, 10] as const : [5, 16] as const)).replace("T", " ") : (points[value]?.label.slice(0, 10) ?? ""));
     const y = linear(0, Math.max(...points.map((point) => point.value), 1e-9), [box.bottom, box.top], true);
     const labelled = changes.length <= (narrow ? 3 : MOST_LABELS);
     const wide = (box.right - box.left) / Math.max(1, points.length - 1);
     return (
       <>
-        <XAxis scale={x} box={box} ink={ink} ticks={x.ticks.filter(Number.isInteger)} format={(at) => points[at]?.label.slice(0, 10) ?? ""} />
+        <XAxis scale={scale} box={box} ink={ink} ticks={scale.ticks.filter(Number.isInteger)} format={labelOf} />
         <YAxis scale={y} box={box} ink={ink} title={trend.unit} />
         {changes.map((change) => (
           <g key={change.at} {...mark(`${sizeOf(change.change_pct)} at ${change.label}`, `${number(change.before)} to ${number(change.after)} ${trend.unit}`, change.diagnose)}>
@@ -43,5 +55,5 @@ export function TrendChart({ trend }: { trend: Trend }) {
       </>
     );
   };
-  return <Chart label={`${trend.what} over ${points.length} profiles`} height={240} draw={draw} />;
+  return <Chart label={`${trend.what} over ${points.length} profiles${name && ` of ${name}`}`} height={240} draw={draw} />;
 }

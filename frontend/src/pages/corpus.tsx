@@ -5,6 +5,7 @@ import { ask, type Asked } from "../ask";
 import { TrendChart } from "../charts/trend";
 import { counted, axesText, bytes, ms, NONE, number, percent, shorten } from "../format";
 import { Begin, Breaking, Facts, Problem, Section } from "../parts";
+import { seriesOf, type Series } from "../series";
 import { Table, type Column } from "../table";
 import type { CorpusPage, HotShape, HotShapes, ImportancePage, ImportanceRow, StoreProfile, Trend } from "../types";
 
@@ -65,7 +66,7 @@ export function CorpusView({ total }: { total: number }) {
         </label>
       </div>
       <Importance asked={importance} by={by} find={find} chosen={chosen.toString()} version={version} set={(text) => set("find", text)} />
-      <TrendSection what={query.get("what") ?? "step"} chosen={chosen.toString()} version={version} set={(what) => set("what", what)} />
+      <TrendSection what={query.get("what") ?? "step"} chosen={chosen} profiles={page?.profiles ?? []} names={(importance.value?.rows ?? []).map((row) => row.key).filter((key) => by !== "shape" && key !== UNMAPPED)} version={version} set={(what) => set("what", what)} />
       <Section id="profiles" title="Profiles">
         {page && <Table caption="Profiles of the store" columns={PROFILES} rows={page.profiles} most={25} search={(row) => `${row.file} ${row.model ?? ""} ${row.gpu ?? ""} ${row.framework ?? ""} ${Object.values(row.tags).join(" ")}`} />}
       </Section>
@@ -152,17 +153,30 @@ function Shapes({ operator, chosen }: { operator: string; chosen: string }) {
   );
 }
 
-function TrendSection({ what, chosen, version, set }: { what: string; chosen: string; version: number | string; set: (what: string) => void }) {
-  const asked = ask<Trend>(`/api/corpus/trend?what=${encodeURIComponent(what)}${chosen && `&${chosen}`}`);
+interface TrendProps { what: string; chosen: URLSearchParams; profiles: StoreProfile[]; names: string[]; version: number | string; set: (what: string) => void }
+
+function TrendSection({ what, chosen, profiles, names, version, set }: TrendProps) {
+  const series = useMemo(() => seriesOf(profiles, chosen), [profiles, chosen]);
+  return (
+    <Section id="trend" title="Over time" about={`${series.length > 1 ? "One line per model and GPU, the largest first: other models and GPUs are other work. " : ""}Dashed lines mark change points.`}>
+      <label class="field">of{" "}
+        <input key={what} defaultValue={what} list="trend-of" onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
+        <datalist id="trend-of">{["step", ...names].map((name) => <option key={name} value={name} />)}</datalist>
+      </label>
+      {series.map((one) => <TrendLine key={one.query} what={what} series={one} named={series.length > 1} version={version} />)}
+    </Section>
+  );
+}
+
+function TrendLine({ what, series, named, version }: { what: string; series: Series; named: boolean; version: number | string }) {
+  const asked = ask<Trend>(`/api/corpus/trend?what=${encodeURIComponent(what)}${series.query && `&${series.query}`}`);
   useNewest(asked, version);
   const trend = asked.value;
   return (
-    <Section id="trend" title="Over time" about={trend ? `The latest ${counted(trend.points.length, "profile")} by date${trend.left_out ? `; ${number(trend.left_out)} others are older, or have no date or no data for it` : ""}. Dashed lines mark change points.` : undefined}>
-      <label class="field">of{" "}
-        <input key={what} defaultValue={what} onChange={(event) => set(event.currentTarget.value)} aria-label="Operator, category or step" />
-      </label>
-      {asked.error ? <Problem text={asked.error} /> : trend && <TrendChart trend={trend} />}
-    </Section>
+    <>
+      {named && <h3>{series.name}</h3>}
+      {asked.error ? <Problem text={asked.error} /> : trend && <><TrendChart trend={trend} name={named ? series.name : ""} /><p class="faint small">The latest {counted(trend.points.length, "profile")} by date{trend.left_out ? `; ${number(trend.left_out)} older, or without a date or data for it` : ""}.</p></>}
+    </>
   );
 }
 

@@ -4,7 +4,8 @@ import { useMemo, useState } from "preact/hooks";
 import { go, Link } from "../address";
 import type { Asked } from "../ask";
 import { phaseColor } from "../colors";
-import { bytes, counted, ms, NONE, percent } from "../format";
+import { bytes, counted, ms, NONE, percent, times } from "../format";
+import { pairsOf } from "../pairs";
 import { Breaking, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { Overview, ProfileEntry } from "../types";
@@ -21,12 +22,23 @@ export function Home({ overview, upload }: { overview: Asked<Overview>; upload: 
       <h1 class="hidden">Profiles</h1>
       <Section id="profiles" title="Profiles" about={<>{counted(value.profiles.length, "profile")}{gpus.length > 0 && ` of ${gpus.join(", ")}`}.{unread > 0 && unread < value.profiles.length && ` ${unread} not looked into yet.`} Open one to see where its time goes; tick two to compare or diagnose them. New files in the folders appear here.</>}>
         {upload}
+        <Pairs profiles={value.profiles} />
         {ticked.length > 0 && <Chosen ids={ticked} profiles={value.profiles} clear={() => setTicked([])} />}
         <Table caption="Profiles" rows={value.profiles} search={(row) => `${row.label} ${row.path} ${row.card?.gpu ?? ""} ${row.card?.model ?? ""} ${row.card?.framework ?? ""} ${row.card?.finding ?? ""}`} columns={columns} />
         {value.profiles.length === 0 && <p class="about">Nothing to show yet. Start with <code>solscope serve FOLDER</code>, or record a profile with <code>solscope capture</code>.</p>}
         {value.skipped.length > 0 && <details><summary>{counted(value.skipped.length, "file")} {value.skipped.length === 1 ? "is" : "are"} not shown</summary><ul>{value.skipped.map(([path, why]) => <li key={path}>{path}: {why}</li>)}</ul></details>}
       </Section>
     </>
+  );
+}
+
+function Pairs({ profiles }: { profiles: ProfileEntry[] }) {
+  const pairs = useMemo(() => pairsOf(profiles), [profiles]);
+  if (!pairs.length) return null;
+  return (
+    <ul class="pairs" aria-label="Pairs to compare">
+      {pairs.map(([fast, slow]) => <li key={`${fast.id} ${slow.id}`}>{slow.label} takes {times((slow.card?.step_ms ?? 0) / (fast.card?.step_ms ?? 1))} the step time of {fast.label}: <Link to={`/diagnose?a=${fast.id}&b=${slow.id}`}>diagnose</Link> · <Link to={`/compare?a=${fast.id}&b=${slow.id}`}>compare</Link></li>)}
+    </ul>
   );
 }
 

@@ -18,7 +18,7 @@ import { Details, Efficiency } from "./details";
 import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, HotspotTable, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums } from "../types";
 
 /** `address` is where the dashboard asks for more of this profile; null in a report. */
-export function ProfileView({ page, address = null }: { page: ProfilePage; address?: string | null }) {
+export function ProfileView({ page, address = null, whatIf = null }: { page: ProfilePage; address?: string | null; /** Another GPU whose bounds are shown. */ whatIf?: string | null }) {
   const { summary } = page;
   const asked = ask<EventTimeline>(address && page.operators ? `${address}/timeline` : null);
   const events = page.events ?? asked.value;
@@ -27,6 +27,7 @@ export function ProfileView({ page, address = null }: { page: ProfilePage; addre
   const range = useRange(events, address, selection.range);
   return (
     <>
+      {whatIf && <p class="warnings plain" role="note">What if it ran on {whatIf}? Bounds, S and what can be saved are those of {whatIf}; times are as recorded on {summary.devices.join(", ") || "another GPU"}. S may exceed 100 %.</p>}
       <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")}>{page.hotspots && <FixFirst table={page.hotspots} />}</Begin>
       <Section id="summary" title="Summary">
         <Facts

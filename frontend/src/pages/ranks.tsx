@@ -3,9 +3,9 @@ import { useMemo } from "preact/hooks";
 import { categoryColor } from "../colors";
 import { ExpertLoad, RankTimeline } from "../charts/ranks";
 import { bytes, fileName, ms, number, percent } from "../format";
-import { Begin, Breaking, Section } from "../parts";
+import { Bar, Begin, Breaking, Section } from "../parts";
 import { Table, type Column } from "../table";
-import type { CollectiveRow, RankRow, RankTimes, RanksPage, Summary } from "../types";
+import type { CollectiveRow, Pipeline, RankRow, RankTimes, RanksPage, Stage, Summary } from "../types";
 
 interface Row extends RankRow { summary: Summary | undefined; wait_ms: number | undefined }
 
@@ -23,10 +23,11 @@ export function RanksView({ page }: { page: RanksPage }) {
     <>
       <Begin headline={page.headline} warnings={page.table.warnings.filter((one) => one.code === "no_common_clock")} />
       {page.lanes && (
-        <Section id="timeline" title="All ranks on one time line" about={<>Collectives of the ranks on their common clock{page.table.clock.error_us !== null && <> (within {number(page.table.clock.error_us)} µs)</>}. Red is waiting for the rank that comes last; that rank itself does not wait. Drag to zoom in.</>}>
+        <Section id="timeline" title="All ranks on one time line" about={<>Collectives of the ranks on their common clock{page.table.clock.error_us !== null && <> (within {number(page.table.clock.error_us)} µs, {CLOCKS[page.table.clock.method] ?? page.table.clock.method.replaceAll("_", " ")})</>}. Red is waiting for the rank that comes last; that rank itself does not wait. Drag to zoom in.</>}>
           <RankTimeline lanes={page.lanes} straggler={page.table.straggler.rank} />
         </Section>
       )}
+      {page.table.pipeline && <Stages pipeline={page.table.pipeline} />}
       {page.table.imbalance.by_layer.length > 0 && (
         <Section id="load" title="Rows that reach the experts" about="Per step, layer by layer; the darker, the more.">
           <ExpertLoad layers={page.table.imbalance.by_layer} ranks={page.table.ranks.map((row) => row.rank)} />
@@ -59,6 +60,28 @@ export function RanksView({ page }: { page: RanksPage }) {
   );
 }
 
+/** How the clocks of ranks were brought together. */
+const CLOCKS: Record<string, string> = { collectives: "from the ends of collectives", recorded: "as recorded, which no message contradicts", messages: "between the limits that messages set" };
+
+const STAGES: Column<Stage>[] = [
+  { id: "stage", title: "Stage", value: (row) => row.stage },
+  { id: "ranks", title: "Ranks", text: true, tight: true, value: (row) => row.ranks.join(", ") },
+  { id: "compute", title: "Computing", value: (row) => row.compute_ms, time: "ms" },
+  { id: "receive", title: "Receiving", help: "Waiting for the stage before to send", value: (row) => row.receive_ms, time: "ms" },
+  { id: "send", spare: 2, title: "Sending", help: "Waiting for the stage behind to receive", value: (row) => row.send_ms, time: "ms" },
+  { id: "host", spare: 3, title: "Waits for host", help: "Nothing runs and nothing is launched", value: (row) => row.host_ms, time: "ms" },
+  { id: "other", spare: 4, title: "Other", help: "Waiting in other calls between stages", value: (row) => row.other_ms, time: "ms" },
+  { id: "held", spare: 1, title: "Held", help: "Work was launched and did not run", value: (row) => row.held_ms, time: "ms" },
+  { id: "bubble", title: "Bubble", help: "Waiting for other stages, of the step", value: (row) => row.bubble_pct, show: (row) => <span class="with-bar">{percent(row.bubble_pct)}<Bar share={row.bubble_pct} /></span> },
+];
+
+/** A pipeline: what each stage does with a step, and which one the others wait for. */
+const Stages = ({ pipeline }: { pipeline: Pipeline }) => (
+  <Section id="stages" title="Stages of the pipeline" about={<>Means per step and rank. {percent(pipeline.bubble_pct)} of the time of all stages are bubbles; stage {pipeline.occupied_longest} is occupied longest, so the others wait for it.</>}>
+    <Table caption="Stages" columns={STAGES} rows={pipeline.stages} most={64} />
+  </Section>
+);
+
 const TIMES: Column<RankTimes>[] = [
   { id: "rank", title: "Rank", text: true, tight: true, value: (row) => row.rank },
   { id: "step", title: "Step", help: "From the start of a step to the start of the next", value: (row) => row.step_ms, time: "ms" },
@@ -78,6 +101,7 @@ const COLLECTIVES: Column<CollectiveRow>[] = [
   { id: "calls", spare: 4, title: "Calls", value: (row) => row.calls },
   { id: "wait", title: "Waiting", help: "Mean over calls and ranks", value: (row) => row.wait_us, time: "us" },
   { id: "transfer", title: "Transfer", help: "Mean over calls and ranks", value: (row) => row.transfer_us, time: "us" },
+  { id: "hidden", spare: 3, title: "Hidden", help: "Part of a call during which the rank computes: mean over calls and ranks", value: (row) => row.hidden_us, time: "us" },
   { id: "bus", spare: 2, title: "Bus GB/s", help: "By the transfer alone, as NCCL's tests count it", value: (row) => row.busbw_gbs, show: (row) => number(row.busbw_gbs) },
   { id: "bound", spare: 3, title: "Link GB/s", help: "What the links can do in one direction", value: (row) => row.bound_gbs, show: (row) => number(row.bound_gbs) },
   { id: "class", spare: 1, title: "Mostly", text: true, tight: true, value: (row) => row.class },

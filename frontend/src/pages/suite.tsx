@@ -74,7 +74,9 @@ const Best = ({ fastest }: { fastest: Fastest | null | undefined }) => (fastest 
 
 /** The roofs of one GPU at a time, and every operator under them. */
 function Roofs({ page, roof, pick }: { page: SuitePage; roof: string | null; pick: (roof: string) => void }) {
-  const roofs = page.roofs.find((one) => one.name === roof) ?? page.roofs[page.roofs.length - 1];
+  // Ticking another GPU leaves the chart where it is: on the one with the most to show.
+  const measuredOn = (name: string): boolean => page.measured.some((one) => one.hardware === name);
+  const roofs = page.roofs.find((one) => one.name === roof) ?? page.roofs.find((one) => measuredOn(one.name)) ?? page.roofs.find((one) => one.name === DEPLOYED) ?? page.roofs[0];
   const rows = useMemo(() => page.operators.map((row) => {
     const here = page.measured.find((one) => one.hardware === roofs?.name)?.operators[row.operator]?.middle;
     const deployed = roofs?.name === DEPLOYED;
@@ -87,7 +89,7 @@ function Roofs({ page, roof, pick }: { page: SuitePage; roof: string | null; pic
   const drawn = rows.filter((row) => row.flop > 0).length;
   const measured = rows.filter((row) => row.flop > 0 && row.time_us).length;
   return (
-    <Section id="roofline" title="Roofline" about={<>The middle shape of each operator; larger points are more important. Hollow: the limit of {roofs.title} by the published formula. Filled: measured ({measured} of {drawn} on this GPU).{drawn < rows.length && ` ${rows.length - drawn} operators without FLOP are not drawn.`}</>}>
+    <Section id="roofline" title="Roofline" about={<>The middle shape of each operator; larger points are more important. Hollow: the limit of {roofs.title} by the published formula. Filled: measured{measured ? ` (${measured} of ${drawn} on this GPU)` : "; nothing was measured on this GPU"}.{drawn < rows.length && ` ${rows.length - drawn} operators without FLOP are not drawn.`}</>}>
       <div class="choice" role="group" aria-label="Roofs of">
         {page.roofs.map((one) => <button key={one.name} type="button" aria-pressed={one.name === roofs.name} onClick={() => pick(one.name)}>{one.name}</button>)}
       </div>

@@ -16,6 +16,7 @@ from solscope.bench.results.leaderboard import Leaderboard
 from solscope.compare.profiles import Comparison, PhaseComparison
 from solscope.corpus.queries.importance import Importance
 from solscope.text import as_percent
+from solscope.views.hotspots.advice import late_rank
 from solscope.views.ranks import RunRanks
 from solscope.views.runs import Run
 from solscope.views.verdict import Figure
@@ -32,6 +33,8 @@ class Headline(msgspec.Struct, frozen=True):
     """At most three, in ms or %."""
     next: str | None
     """The command that looks further into it."""
+    advice: str | None = None
+    """What to do about it, in one sentence; null where nothing follows from what was measured."""
 
 
 def of_comparison(comparison: Comparison) -> Headline:
@@ -119,7 +122,14 @@ def of_ranks(run: Run, table: RunRanks, longest: Sequence[int]) -> Headline:
         f"{table.verdict} {computes}",
         _of_steps(table) or _of_recording(run),
         f"solscope ranks {shlex.join(named)}",
+        None if table.straggler.rank is None else _about_rank(table),
     )
+
+
+def _about_rank(table: RunRanks) -> str:
+    """What to do about the rank that the others wait for."""
+    rank, why = table.straggler.rank, late_rank(table.straggler.why)
+    return f"{why.replace('that rank', f'rank {rank}')}."
 
 
 def _of_steps(table: RunRanks) -> list[Figure]:
@@ -162,6 +172,7 @@ def of_bench(board: Leaderboard, ignored: Sequence[str] = ()) -> Headline:
     if best.weighted_s is None:
         return Headline(f"No solution passed on a shape that has a bound.{rest}", [], None)
     left = [scored for scored in best.operators if scored.recoverable is not None]
+    advice = None
     sentence = (
         f"The fastest correct solutions reach {as_percent(best.weighted_s, 1)} of the limit of "
         f"{board.device}, over {as_percent(best.covered, 1)} of the production time of the suite"
@@ -170,13 +181,18 @@ def of_bench(board: Leaderboard, ignored: Sequence[str] = ()) -> Headline:
         most = max(left, key=lambda scored: scored.recoverable or 0.0)
         share = as_percent(most.recoverable or 0.0, 1)
         sentence += f"; {most.operator} has the most to recover ({share} of GPU time)"
+        advice = f"Work on {most.operator} first: its best solutions reach {_reached(most.s)}."
     figures = [
         Figure("S, weighted", 100 * best.weighted_s, "%"),
         Figure("importance covered", 100 * best.covered, "%"),
     ]
     if best.recoverable is not None:
         figures.append(Figure("recoverable GPU time", 100 * best.recoverable, "%"))
-    return Headline(f"{sentence}.{rest}", figures, None)
+    return Headline(f"{sentence}.{rest}", figures, None, advice)
+
+
+def _reached(s: float | None) -> str:
+    return "no bound" if s is None else f"{as_percent(s, 1)} of its bound"
 
 
 def of_importance(importance: Importance) -> Headline:

@@ -8,6 +8,7 @@ from solscope.bench.results.files import read_results
 from solscope.bench.results.leaderboard import leaderboard
 from solscope.compare.profiles import compare_profiles
 from solscope.pages.headline import of_bench, of_comparison
+from solscope.pages.ranks import ranks_pages
 from tests.making import attributed, event
 
 
@@ -68,3 +69,24 @@ def test_results_begin_with_how_close_the_best_come_to_the_limit() -> None:
     most = max(board.best.operators, key=lambda one: one.recoverable or 0.0)
     assert most.operator in found.sentence
     assert len(found.figures) <= 3
+
+
+def test_the_benchmark_says_where_to_work_first() -> None:
+    board = leaderboard(read_results(["tests/data/bench_results.jsonl"]))
+    advice = of_bench(board).advice
+    most = max(board.best.operators, key=lambda scored: scored.recoverable or 0.0)
+    assert most.s is not None
+    assert advice == (
+        f"Work on {most.operator} first: its best solutions reach {100 * most.s:.1f} % of its "
+        "bound."
+    )
+
+
+def test_a_run_says_what_to_check_on_the_late_rank() -> None:
+    ranks = [attribute(solscope.open(path)) for path in solscope.find_profiles(["demo:ranks"])]
+    (page,) = ranks_pages(ranks)
+    straggler = page.table.straggler
+    assert straggler.rank is not None
+    assert page.headline.advice is not None
+    assert f"rank {straggler.rank}" in page.headline.advice
+    assert "that rank" not in page.headline.advice
