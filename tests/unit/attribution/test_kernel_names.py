@@ -140,7 +140,7 @@ def test_names_of_a_source_that_no_rule_was_written_for(lines: list[Line]) -> No
     The floors are what was measured: 87.4 % right, 2.6 % in a wrong category other than `other`.
     """
     found = RULES.match_all([line.name for line in lines], [line.op or None for line in lines])
-    users: dict[str, set[str]] = defaultdict(set)
+    users: dict[str | None, set[str]] = defaultdict(set)
     for line, match in zip(lines, found, strict=True):
         users[match.rule_id].add(line.source)
     judged = [line for line in lines if line.category]
