@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,6 +19,7 @@ from solscope.errors import UsageError
 from solscope.ranks.analysis import Analysis, analyze
 from solscope.ranks.find import is_run
 from solscope.ranks.read import read_run
+from solscope.report.results.layers import csv_run_layers
 from solscope.run import Run
 from solscope.views.hotspots import HotspotTable, hotspots_by_phase
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage
@@ -70,6 +73,22 @@ def test_layers_of_a_run_have_the_spread_over_ranks(slow: Analysis) -> None:
     assert product.wait_us == [None]
     assert product.time_us[0] is not None
     assert product.time_us[0].most < 1.1 * product.time_us[0].least
+
+
+def test_layers_of_runs_as_csv_have_all_figures(slow: Analysis) -> None:
+    result = run_layers([slow, slow], ["=a", "b"])
+    header, *rows = csv.reader(io.StringIO(csv_run_layers(result)))
+    assert header[:4] == ["kind", "group", "role", "'=a mean us"]
+    assert {len(row) for row in rows} == {3 + 2 * 6}
+    assert len(rows) == 4 + len(result.rows)
+    step = result.step_us[0]
+    assert step is not None
+    assert rows[0] == ["step", "", "per step", *2 * [*map(str, (
+        step.mean, step.least, step.least_rank, step.most, step.most_rank)), ""]]  # fmt: skip
+    (reduced,) = (row for row in rows if row[1:3] == ["attention", "all_reduce: all_reduce"])
+    named = dict(zip(header, reduced, strict=True))
+    assert named["b least on"] == "2"
+    assert float(named["b wait us"]) > 0
 
 
 def test_per_step_is_per_layer_times_layers(slow: Analysis) -> None:

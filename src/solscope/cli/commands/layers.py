@@ -94,9 +94,8 @@ def command(
             slowest=slowest,
             kernels=kernels,
             model=model,
-            csv=as_csv,
         )
-        _runs(files, phase, per, opening, output)
+        _runs(files, phase, per, as_csv, opening, output)
         return
     from solscope import find_profiles
 
@@ -121,6 +120,7 @@ def _runs(
     names: tuple[str, ...],
     phase: str | None,
     per: Per,
+    as_csv: bool,
     opening: OpeningOptions,
     output: Output,
 ) -> None:
@@ -132,4 +132,10 @@ def _runs(
 
     runs = [open_analysis(name, opening) for name in names]
     labels = short_labels(list(names))
-    present(run_layers(runs, labels, phase=phase, per=per), output, form="layers_run")
+    result = run_layers(runs, labels, phase=phase, per=per)
+    if as_csv and not output.as_json and not output.markdown:
+        from solscope.report.results.layers import csv_run_layers
+
+        emit(csv_run_layers(result))
+    else:
+        present(result, output, form="layers_run")

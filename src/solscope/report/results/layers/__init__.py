@@ -19,11 +19,18 @@ from solscope.report.layout.markdown import (
 )
 from solscope.report.layout.quantities import share_known
 from solscope.report.layout.tables import BAR_WIDTH, Column, table, warning_lines, with_bars
-from solscope.report.results.layers.runs import run_layers_parts
+from solscope.report.results.layers.runs import csv_run_layers, run_layers_parts, spreadsheet_text
 from solscope.text import clean, shorten
 from solscope.views.layers import LayerKind, LayerTable, Row
 
-__all__ = ["csv_layers", "layers_parts", "lines", "markdown_layers", "run_layers_parts"]
+__all__ = [
+    "csv_layers",
+    "csv_run_layers",
+    "layers_parts",
+    "lines",
+    "markdown_layers",
+    "run_layers_parts",
+]
 
 ROOMY, NARROW_BAR = 100, 8
 """In a terminal narrower than this, bars have fewer cells."""
@@ -163,11 +170,11 @@ def csv_layers(result: LayerTable) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heads = ["kind", "group", "role", "kernel", *(f"{name} us" for name in result.profiles)]
-    writer.writerow([_plain(head) for head in heads])
+    writer.writerow([spreadsheet_text(head) for head in heads])
     for line in lines(result, kernels=True):
         times = ("" if time is None else repr(time) for time in line.times)
         kernel = line.kernel if line.level == 2 else ""
-        writer.writerow([line.kind, line.group, line.role, _plain(kernel), *times])
+        writer.writerow([line.kind, line.group, line.role, spreadsheet_text(kernel), *times])
     return out.getvalue()
 
 
@@ -267,8 +274,3 @@ def _several(values: Sequence[int], noun: str, plural: str) -> str:
 
 def _joined(values: Sequence[int]) -> str:
     return str(values[0]) if len(set(values)) == 1 else " / ".join(map(str, values))
-
-
-def _plain(text: str) -> str:
-    """Text that neither steers a terminal nor runs as a formula in a spreadsheet."""
-    return f"'{clean(text)}" if text[:1] in ("=", "+", "-", "@") else clean(text)
