@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from solscope.ranks import match as module
+from solscope.ranks import align
 from solscope.ranks.match import Matched, match
 from solscope.run import Run
 from tests.ranks_making import MS, US, Program, make, with_call, without
@@ -175,7 +175,7 @@ def test_ranks_with_the_same_calls_are_matched_as_the_search_for_offsets_does(
     """Also where both have as many calls of the same kinds, but not the same ones."""
     run = change(make(REGULAR))
     quick = match(run)
-    monkeypatch.setattr(module, "_clearly_same", lambda base, other: False)
+    monkeypatch.setattr(align, "_clearly_same", lambda base, other: False)
     searched = match(run)
     assert np.array_equal(quick.index, searched.index)
     assert quick.table.equals(searched.table)
@@ -185,6 +185,6 @@ def test_nearly_all_ranks_are_matched_without_a_search(monkeypatch: pytest.Monke
     def search(*_: object) -> list[float]:
         raise AssertionError("offsets are searched for")
 
-    monkeypatch.setattr(module, "_offsets", search)
+    monkeypatch.setattr(align, "offsets", search)
     matched = match(make(replace(REGULAR, jitter=40 * US)))
     assert (matched.index == np.arange(480)[:, None]).all()
