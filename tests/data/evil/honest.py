@@ -1,4 +1,4 @@
-"""The one sample that must pass."""
+"""Honest and plain: it must pass."""
 
 import torch
 
