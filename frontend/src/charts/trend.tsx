@@ -30,7 +30,7 @@ export function TrendChart({ trend, name = "" }: { trend: Trend; name?: string }
     const scale = dates ? linear(dates[0] as number, dates[dates.length - 1] as number, [box.left, box.right]) : linear(0, Math.max(1, points.length - 1), [box.left, box.right]);
     const x = (at: number): number => scale(dates ? (dates[at] ?? 0) : at);
     const days = dates ? (scale.domain[1] - scale.domain[0]) / DAY : 0;
-    const labelOf = (value: number): string => (dates ? new Date(value).toISOString().slice(...(days > 4 ? [0, 10] as const : [5, 16] as const)).replace("T", " ") : (points[value]?.label.slice(0, 10) ?? ""));
+    const labelOf = (value: number): string => (dates ? new Date(value).toISOString().slice(...(days > 4 ? [0, 10] as const : days > 0.1 ? [5, 16] as const : [11, 19] as const)).replace("T", " ") : (points[value]?.label.slice(0, 10) ?? ""));
     const y = linear(0, Math.max(...points.map((point) => point.value), 1e-9), [box.bottom, box.top], true);
     const labelled = changes.length <= (narrow ? 3 : MOST_LABELS);
     const wide = (box.right - box.left) / Math.max(1, points.length - 1);

@@ -28,7 +28,7 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
   return (
     <>
       {whatIf && <p class="warnings plain" role="note">What if it ran on {whatIf}? Bounds, S and what can be saved are those of {whatIf}; times are as recorded on {summary.devices.join(", ") || "another GPU"}. S may exceed 100 %.</p>}
-      <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")}>{page.hotspots && <FixFirst table={page.hotspots} />}</Begin>
+      <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")}>{page.hotspots && <FixFirst table={page.hotspots} of={summary.steps.found_by === "whole_profile" || !page.hotspots.steps ? "the recording" : "the step"} />}</Begin>
       <Section id="summary" title="Summary">
         <Facts
           facts={known([
@@ -169,7 +169,7 @@ const COSTED = 50;
 const nameOf = (row: Hotspot): string => `${row.kind === "operator" ? "" : `${row.kind}: `}${row.operator}`;
 
 /** What to do, from the work list below. */
-function FixFirst({ table }: { table: HotspotTable }) {
+function FixFirst({ table, of }: { table: HotspotTable; /** What shares are of. */ of: string }) {
   const rows = table.hotspots.filter((row) => row.recoverable_pct_of_step >= WORTH).slice(0, FIRST);
   const unranked = table.coverage.cost_pct !== null && table.coverage.cost_pct < COSTED;
   if (!rows.length && !unranked) return null;
@@ -177,7 +177,7 @@ function FixFirst({ table }: { table: HotspotTable }) {
     <div class="do">
       <h3>What to do</h3>
       <ol>
-        {rows.map((row) => <li key={row.rank}><strong><Sentence text={row.advice} />.</strong> <span class="faint">{shorten(nameOf(row), 60)}{row.role && row.role !== row.operator ? `, ${row.role}` : ""}: at most {percent(row.recoverable_pct_of_step)} of {table.steps ? "the step" : "the recording"}, {us(row.recoverable_us)}</span></li>)}
+        {rows.map((row) => <li key={row.rank}><strong><Sentence text={row.advice} />.</strong> <span class="faint">{shorten(nameOf(row), 60)}{row.role && row.role !== row.operator ? `, ${row.role}` : ""}: at most {percent(row.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(row.recoverable_us).replace(" ", "\u00a0")}</span></li>)}
         {unranked && <li><strong>Give the model's config (<code>--model config.json</code>).</strong> <span class="faint">FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time only, so operators are hardly ranked</span></li>}
       </ol>
     </div>

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from solscope.attribution import Attributed
+import solscope
+from solscope.attribution import Attributed, attribute
 from solscope.errors import InputError, UsageError
 from solscope.report.results.hotspots import hotspots_parts
-from solscope.views.hotspots import Hotspot, hotspots
+from solscope.views.hotspots import Hotspot, advice, hotspots
 from solscope.views.operators import named_hardware
 from tests.making import aggregate, attributed, event
 from tests.printing import printed
@@ -280,3 +281,18 @@ def test_exposed_communication_of_real_profiles(
     assert row.recoverable_pct_of_step == pytest.approx(exposed_pct, abs=0.1)
     assert row.limiter == "interconnect"
     assert 0 < (row.efficiency_pct or 0) < 100
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("demo:vllm-b200", advice.IDLE["launch"]), ("demo:vllm-mi300x-graph", advice.IN_GRAPHS)],
+)
+def test_graphs_are_no_advice_where_they_are_used(name: str, said: str) -> None:
+    rows = hotspots(attribute(solscope.open(name))).hotspots
+    assert {row.advice for row in rows if (row.kind, row.operator) == ("idle", "launch")} == {said}
+
+
+def test_every_row_says_what_to_do() -> None:
+    for name in ("demo:vllm-b200", "demo:vllm-mi300x-graph"):
+        rows = hotspots(attribute(solscope.open(name))).hotspots
+        assert all(row.advice and not row.advice.endswith(".") for row in rows)

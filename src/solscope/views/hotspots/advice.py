@@ -19,6 +19,8 @@ IDLE = {
     "unlinked": "Record host activities as well, so that the cause is known",
 }
 """By the cause of idle time."""
+IN_GRAPHS = "Fuse kernels: each one less is one gap less between the kernels of a graph"
+"""In place of `launch`, where kernels are replayed from graphs."""
 SLOW_LAUNCHES = "Capture the step in a graph, use torch.compile, or launch fewer kernels"
 """Where the host launches too slowly."""
 COPIES = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -15,7 +16,7 @@ from solscope.attribution import Attributed
 from solscope.hardware import Hardware
 from solscope.intervals import overlap, union
 from solscope.roofline import bound
-from solscope.views.costs import CallTable
+from solscope.views.costs import CallTable, replays_graphs
 from solscope.views.device_time import bounds
 from solscope.views.hotspots import advice
 from solscope.views.hotspots.base import Hotspot, lost_time, mean_count, take
@@ -97,10 +98,17 @@ def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:
         for cause, *sums in _gaps(attributed, device, window):
             time, count, short = (a + b for a, b in zip(spent[cause], sums, strict=True))
             spent[cause] = (time, count, short)
-    return [
+    rows = [
         _idle_row(cause, time / len(devices), count / len(devices), short / len(devices), window)
         for cause, (time, count, short) in spent.items()
         if devices
+    ]
+    if not replays_graphs(attributed):
+        return rows
+    # Who replays graphs already needs no advice to use them.
+    return [
+        msgspec.structs.replace(row, advice=advice.IN_GRAPHS) if row.operator == "launch" else row
+        for row in rows
     ]
 
 
