@@ -88,3 +88,16 @@ def test_a_program_without_standard_output_works(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "stdout", None)
     assert run(["suite", "list"]) == 0
     sys.stdout.close()
+
+
+@pytest.mark.long
+def test_the_report_of_a_run_begins_with_its_ranks(tmp_path: Path) -> None:
+    target = tmp_path / "run.html"
+    assert run(["report", "demo:ranks", "-o", str(target)]) == 0
+    data = target.read_text(encoding="utf-8").partition('id="solscope-data"')[2]
+    pages = json.loads(data.partition(">")[2].partition("</script>")[0])["pages"]
+    kinds = [page["kind"] for page in pages]
+    assert kinds[:2] == ["ranks", "comparison"]
+    assert set(kinds[2:]) == {"profile"}
+    assert len(kinds) == 2 + len(pages[0]["run"]["ranks"])
+    assert pages[0]["headline"]["advice"]
