@@ -220,7 +220,9 @@ def test_keys_go_through_a_long_table_from_end_to_end(browser: Browser, tmp_path
         page.goto(target.as_uri())
         page.get_by_role("button", name="Show all 400 rows").click()
         page.locator("#kernels tr[data-row='0']").focus()
-        for _ in range(120):
+        for at in range(120):
+            # Rows are drawn as one scrolls: on a busy machine later than keys can be pressed.
+            page.wait_for_selector(f"#kernels tr[data-row='{at + 1}']", state="attached")
             page.keyboard.press("j")
         assert page.evaluate("document.activeElement.dataset.row") == "120"
         assert page.locator("#kernels tbody tr:not(.room)").count() < 100
