@@ -98,6 +98,17 @@ def bounds_option(default_hardware: str) -> Decorator:
     )
 
 
+def suite_option(help_text: str, metavar: str = "NAME") -> Decorator:
+    """`--suite`: the public one, unless another is named."""
+    return name_option(
+        "--suite",
+        metavar=metavar,
+        complete=completion.suite_or_file,
+        help_text=help_text,
+        default="atrex",
+    )
+
+
 hardware_option = bounds_option("the GPU of the profile")
 companion_option: Decorator = click.option(
     "--with",

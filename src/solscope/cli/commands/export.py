@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -105,7 +105,14 @@ def command(
     check_one_stdout(*targets.values(), as_json=output.as_json)
     if are_runs((file,)):
         refuse_with_runs(parquet=parquet, csv=csv, redact=redact)
-        return _export_run(file, targets["perfetto"], step, slowest, force, opening, output)
+        if step is not None and slowest:
+            raise click.UsageError("choose --step N or --slowest, not both")
+        if perfetto != STDOUT:
+            check_target(targets["perfetto"], file, force=force)
+        chosen: int | Literal["slowest"] | None = "slowest" if slowest else step
+        result = _export_run(file, targets["perfetto"], chosen, opening)
+        present(result, output, to_stdout=perfetto == STDOUT)
+        return
     for form, path in targets.items():
         if path != STDOUT:
             check_target(path, file, force=force, folder=form == "parquet")
@@ -125,27 +132,15 @@ def command(
             done.append(export(attributed, form, work, force=force))
     result = {"written": done, "redacted": counts, "run": None}
     present(result, output, to_stdout=STDOUT in targets.values())
-    return None
 
 
 def _export_run(
-    name: str,
-    target: Path,
-    step: int | None,
-    slowest: bool,
-    force: bool,
-    opening: OpeningOptions,
-    output: Output,
-) -> None:
-    if step is not None and slowest:
-        raise click.UsageError("choose --step N or --slowest, not both")
-    from solscope.export.files import check_target
+    name: str, target: Path, step: int | Literal["slowest"] | None, opening: OpeningOptions
+) -> dict[str, object]:
     from solscope.export.runs import export_run, extent, slowest_step_of
 
-    if target != STDOUT:
-        check_target(target, name, force=force)
     analysis, extents = open_ranks_and(name, opening, extent)
-    number = slowest_step_of(analysis) if slowest else step
+    number = slowest_step_of(analysis) if step == "slowest" else step
     with progress_line() as say, written(target) as work:
         file, run = export_run(
             analysis,
@@ -155,5 +150,4 @@ def _export_run(
             step=number,
             progress=lambda done, total, path: say(f"wrote {done} of {total} ranks: {path}"),
         )
-    result = {"written": [file], "redacted": None, "run": run}
-    present(result, output, to_stdout=target == STDOUT)
+    return {"written": [file], "redacted": None, "run": run}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli import completion
-from solscope.cli.options import bound_option, name_option
+from solscope.cli.options import bound_option, name_option, suite_option
 from solscope.cli.output import Output, form_options, json_option, present
 
 if TYPE_CHECKING:
@@ -29,13 +29,7 @@ hardware_option = name_option(
     default="H20,XPU-A",
     callback=_names,
 )
-suite_option = name_option(
-    "--suite",
-    metavar="NAME|FILE",
-    complete=completion.suite_or_file,
-    help_text="atrex (public), decode, or a suite file.",
-    default="atrex",
-)
+chosen_suite_option = suite_option("atrex (public), decode, or a suite file.", "NAME|FILE")
 
 
 @click.group("suite", short_help="Show operator suites: shapes, bounds, importance.")
@@ -56,7 +50,7 @@ def command() -> None:
 
 
 @command.command("list", short_help="List operators by importance.")
-@suite_option
+@chosen_suite_option
 @form_options
 def list_operators(suite: str, output: Output) -> None:
     """List the operators, most important first."""
@@ -68,7 +62,7 @@ def list_operators(suite: str, output: Output) -> None:
 
 @command.command("show", short_help="Show inputs, outputs, tolerances and shapes.")
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_of_suite)
-@suite_option
+@chosen_suite_option
 @form_options
 def show(operator: str, suite: str, output: Output) -> None:
     """Show operator OP: its math, the inputs and outputs of a solution, and the tolerances."""
@@ -92,7 +86,7 @@ def roofline(hardware: list[str], bound: BoundKind, output: Output) -> None:
 @click.argument(
     "operator", metavar="[OP]", required=False, shell_complete=completion.operator_of_suite
 )
-@suite_option
+@chosen_suite_option
 @hardware_option
 @form_options
 def shapes(operator: str | None, suite: str, hardware: list[str], output: Output) -> None:
@@ -118,7 +112,7 @@ def shapes(operator: str | None, suite: str, hardware: list[str], output: Output
 @click.argument(
     "operators", metavar="[OP]...", nargs=-1, shell_complete=completion.operator_of_suite
 )
-@suite_option
+@chosen_suite_option
 @json_option
 def verify(operators: tuple[str, ...], suite: str, output: Output) -> int:
     """Check that the suite itself is correct, at small sizes on the CPU.

@@ -11,6 +11,13 @@ import click
 
 from solscope.cli import completion
 from solscope.cli.arguments import OutputPath, output_folder_option
+from solscope.cli.commands.bench.options import (
+    allow_busy_option,
+    device_option,
+    shapes_option,
+    shapes_suite_option,
+    timeout_option,
+)
 from solscope.cli.commands.bench.profiling import profile
 from solscope.cli.commands.bench.results import compare, leaderboard, score, verify
 from solscope.cli.commands.bench.tuning import tune
@@ -41,23 +48,9 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help_text="Operators to run, or all that have a reference.",
             default="all",
         ),
-        click.option(
-            "--shapes",
-            default="all",
-            show_default=True,
-            metavar="IDS",
-            help="Shape ids (1,4,7), all, or topN for the N with the largest weight.",
-        ),
-        name_option(
-            "--suite",
-            metavar="NAME",
-            complete=completion.suite_or_file,
-            help_text="Suite that provides the shapes.",
-            default="atrex",
-        ),
-        choice_option(
-            "--device", ["cuda", "cpu"], "Where to run. Times taken on the CPU are CPU times."
-        ),
+        shapes_option("all"),
+        shapes_suite_option,
+        device_option,
         click.option(
             "--out",
             type=OutputPath(),
@@ -105,13 +98,7 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Skip shapes that must move more than this. Default: 256 MB on the CPU, 15 % of "
             "the memory of a GPU.",
         ),
-        number_option(
-            "--timeout",
-            60.0,
-            click.FloatRange(1),
-            "Limit for one request to a worker; 5 times as long for one that may compile.",
-            metavar="SECONDS",
-        ),
+        timeout_option,
         click.option(
             "--memory-limit",
             type=click.FloatRange(1),
@@ -178,7 +165,7 @@ def command() -> None:
     metavar="SECONDS",
 )
 @bounds_option("the device")
-@click.option("--allow-busy", is_flag=True, help="Measure even if another process uses the GPU.")
+@allow_busy_option
 @_run_options
 def run(solutions: tuple[str, ...], output: Output, **values: Any) -> int:
     """Build, check and time solutions, each in its own process.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli import completion
-from solscope.cli.options import bounds_option, name_option, number_option
+from solscope.cli.commands.bench.options import candidate_option, shapes_suite_option
+from solscope.cli.options import bounds_option, number_option
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
@@ -19,12 +20,7 @@ if TYPE_CHECKING:
 @click.command("profile", short_help="Show counters of a solution's kernels beside the bound.")
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_with_template)
 @click.argument("shape", metavar="SHAPE")
-@name_option(
-    "--solution",
-    metavar="S",
-    complete=completion.solution_or_file,
-    help_text="Name of a built-in solution, a Python file, or a folder.",
-)
+@candidate_option("Name of a built-in solution, a Python file, or a folder.")
 @click.option(
     "--from",
     "export",
@@ -36,13 +32,7 @@ if TYPE_CHECKING:
     "--kernel", metavar="PATTERN", help="Only kernels whose name has a match of this pattern."
 )
 @number_option("--calls", 1, click.IntRange(1), "Calls of the operator in FILE.", metavar="N")
-@name_option(
-    "--suite",
-    metavar="NAME",
-    complete=completion.suite_or_file,
-    help_text="Suite that provides the shapes.",
-    default="atrex",
-)
+@shapes_suite_option
 @bounds_option("the GPU of this machine; none with --from")
 @form_options
 def profile(

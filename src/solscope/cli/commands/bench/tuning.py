@@ -11,8 +11,16 @@ import click
 
 from solscope.cli import completion
 from solscope.cli.arguments import BundledPath
+from solscope.cli.commands.bench.options import (
+    allow_busy_option,
+    candidate_option,
+    device_option,
+    shapes_option,
+    shapes_suite_option,
+    timeout_option,
+)
 from solscope.cli.interrupts import ended_as_by_hand
-from solscope.cli.options import bounds_option, choice_option, name_option, number_option
+from solscope.cli.options import bounds_option
 from solscope.cli.output import FAILED, Output, json_option, present
 from solscope.cli.progress import progress_line
 
@@ -29,19 +37,8 @@ ROUNDS, EXTRA, SECONDS = 1, 2, 0.2
 
 @click.command("tune", short_help="Check, time and compare a solution on every save.")
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_with_template)
-@name_option(
-    "--solution",
-    metavar="S",
-    complete=completion.solution_or_file,
-    help_text="Python file or folder to watch. Default: OP-solution, as bench new writes it.",
-)
-@click.option(
-    "--shapes",
-    default="top3",
-    show_default=True,
-    metavar="IDS",
-    help="Shape ids (1,4,7), all, or topN for the N with the largest weight.",
-)
+@candidate_option("Python file or folder to watch. Default: OP-solution, as bench new writes it.")
+@shapes_option("top3")
 @click.option(
     "--results",
     "files",
@@ -51,28 +48,16 @@ ROUNDS, EXTRA, SECONDS = 1, 2, 0.2
     help="Results to compare with, the fastest per shape. May be repeated. Without any for this "
     "device, torch-eager is timed.",
 )
-@name_option(
-    "--suite",
-    metavar="NAME",
-    complete=completion.suite_or_file,
-    help_text="Suite that provides the shapes.",
-    default="atrex",
-)
-@choice_option("--device", ["cuda", "cpu"], "Where to run. Times taken on the CPU are CPU times.")
+@shapes_suite_option
+@device_option
 @click.option(
     "--small",
     is_flag=True,
     help="Make every size small enough for any CPU. There is no bound then.",
 )
-@number_option(
-    "--timeout",
-    60.0,
-    click.FloatRange(1),
-    "Limit for one request to a worker; 5 times as long for one that may compile.",
-    metavar="SECONDS",
-)
+@timeout_option
 @bounds_option("the device")
-@click.option("--allow-busy", is_flag=True, help="Measure even if another process uses the GPU.")
+@allow_busy_option
 @click.option("--once", is_flag=True, help="Make one attempt and exit.")
 @json_option
 def tune(
