@@ -27,10 +27,12 @@ class NoServerError(RuntimeError):
 
 def server_python() -> Path:
     """The interpreter that has moto."""
-    python = Path(os.environ.get("SOLSCOPE_S3_PYTHON") or ROOT / ".venv-s3" / "bin" / "python")
-    if not python.is_file():
+    if named := os.environ.get("SOLSCOPE_S3_PYTHON"):
+        return Path(named)
+    own = ROOT / ".venv-s3"
+    if not (own / ".installed").is_file():  # Also where the interpreter is there, but not moto.
         raise NoServerError("no S3 server: run `make s3`")
-    return python
+    return own / "bin" / "python"
 
 
 @contextmanager

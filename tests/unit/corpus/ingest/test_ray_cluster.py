@@ -96,12 +96,8 @@ def guarded() -> Iterator[str]:
     ray.shutdown()
 
 
-def test_a_missing_token_is_named_soon(guarded: str, tmp_path: Path) -> None:
+def test_a_missing_token_is_named(guarded: str, tmp_path: Path) -> None:
     corpus = create_corpus(tmp_path / "store")
     path = str(write_trace(tmp_path / "t.json", gemm_us=20))
-    import ray  # noqa: F401 - takes seconds on a busy machine
-
-    start = time.monotonic()
     with pytest.raises(InputError, match="needs a token"):
         add_profiles(corpus, [path], engine="ray", address=guarded)
-    assert time.monotonic() - start < 20  # A second on a quiet machine; Ray alone takes minutes.
