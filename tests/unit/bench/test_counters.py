@@ -26,6 +26,8 @@ HEADER = (
     '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size",'
     '"Grid Size","Device","CC"'
 )
+RAW = f'{HEADER},"gpu__time_duration.sum"\n' + '"",' * 11 + '"us"'
+"""The head of a raw page with one metric, and its row of units."""
 PREAMBLE = """==PROF== Connected to process 4242 (/usr/bin/python3.12)
 the program prints a line, "quoted"
 ==PROF== Profiling "add" - 0: 0%....50%....100% - 2 passes
@@ -99,6 +101,19 @@ def test_sections_name_their_metrics_otherwise() -> None:
     assert (gemm.dram_pct, gemm.sm_pct) == (0.74, 23.59)
 
 
+def test_processes_number_their_launches_each_on_its_own() -> None:
+    rows = [
+        f'"0","{process}","python","{host}","k",{WHERE}'
+        for process, host in ((1, "a"), (2, "a"), (1, "b"))
+    ]
+    header = f'{HEADER},"Metric Name","Metric Unit","Metric Value"'
+    metrics = [f'"gpu__time_duration.sum","us","{time}"' for time in (3, 5, 7)]
+    page = "\n".join([header, *map(",".join, zip(rows, metrics, strict=True))])
+    assert [one.time_us for one in parse_export(page, "details.csv")] == [3.0, 5.0, 7.0]
+    raw = "\n".join([RAW, *(f'{row},"{time}"' for row, time in zip(rows, (3, 5, 7), strict=True))])
+    assert [one.time_us for one in parse_export(raw, "raw.csv")] == [3.0, 5.0, 7.0]
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -110,6 +125,10 @@ def test_sections_name_their_metrics_otherwise() -> None:
             "'furlong', which is",
         ),
         (details((0, "k", "gpu__time_duration.sum", "ns", "one")), "'one', not a number"),
+        (details((0, "k", "gpu__time_duration.sum", "ns", "1")) + '"1","1"\n', "row 2 .* cut off"),
+        (f'{HEADER},"gpu__time_duration.sum"\n"",""\n', "row 1 .* cut off"),
+        (f'{RAW}\n"0",{ABOUT},"norm",{WHERE}\n', "row 2 .* cut off"),
+        (f'{RAW}\n"0",{ABOUT},"norm",{WHERE},"12', "last row is incomplete"),
     ],
 )
 def test_what_is_no_export_is_said_in_a_line(text: str, what: str, tmp_path: Path) -> None:

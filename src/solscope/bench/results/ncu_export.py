@@ -87,33 +87,47 @@ def parse_export(text: str, where: str) -> list[Launch]:
         raise InputError(f"{where}: {error}") from None
     if "Kernel Name" not in (rows[0] if rows else {}):
         raise InputError(f"{where}: the table has no kernels")
-    by_launch = dict(_details(rows, where) if "Metric Name" in rows[0] else _raw(rows, where))
-    return [_launch(name, metrics) for (_, name), metrics in by_launch.items()]
+    _check_whole(table, rows, where)
+    launches = _details(rows, where) if "Metric Name" in rows[0] else _raw(rows, where)
+    return [_launch(name, metrics) for name, metrics in launches]
 
 
-_Key = tuple[str, str]
-"""Number and name of a launch."""
 _Metrics = dict[str, float]
+LAUNCH = ("Host Name", "Process ID", "ID", "Kernel Name")
+"""Columns that tell launches apart: every process numbers its own."""
+NEEDED = {"ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"} | KNOWN
+"""Columns that a row has a value in, even an empty one, where the table has them."""
 
 
-def _details(rows: Iterable[Mapping[str, str]], where: str) -> Iterator[tuple[_Key, _Metrics]]:
-    found: dict[_Key, _Metrics] = {}
+def _check_whole(table: Sequence[str], rows: Sequence[Mapping[str, str]], where: str) -> None:
+    """Refuse a table that was cut off: its sums would be too small."""
+    for at, row in enumerate(rows, 1):
+        if any(row[column] is None for column in NEEDED & row.keys()):
+            raise InputError(f"{where}: row {at} of the table is incomplete; was the file cut off?")
+    if table[-1].count('"') % 2:
+        raise InputError(f"{where}: the last row is incomplete; was the file cut off?")
+
+
+def _details(rows: Iterable[Mapping[str, str]], where: str) -> Iterator[tuple[str, _Metrics]]:
+    by_launch: dict[tuple[str | None, ...], tuple[str, _Metrics]] = {}
     for row in rows:
-        metrics = found.setdefault((row["ID"], row["Kernel Name"]), {})
+        name = row["Kernel Name"]
+        key = tuple(row.get(column) for column in LAUNCH)
+        _, metrics = by_launch.setdefault(key, (name, {}))
         metric = row["Metric Name"]
         if metric in KNOWN:
             unit, value = row.get("Metric Unit"), row.get("Metric Value")
             metrics |= _value(metric, unit or "", value or "", where)
-    yield from found.items()
+    yield from by_launch.values()
 
 
-def _raw(rows: Sequence[Mapping[str, str]], where: str) -> Iterator[tuple[_Key, _Metrics]]:
+def _raw(rows: Sequence[Mapping[str, str]], where: str) -> Iterator[tuple[str, _Metrics]]:
     units = rows[0]
     for row in rows[1:]:
         metrics: _Metrics = {}
         for metric in KNOWN & row.keys():
             metrics |= _value(metric, units[metric] or "", row[metric] or "", where)
-        yield (row["ID"], row["Kernel Name"]), metrics
+        yield row["Kernel Name"], metrics
 
 
 def _value(metric: str, unit: str, text: str, where: str) -> _Metrics:
