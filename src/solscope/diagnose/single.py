@@ -230,8 +230,8 @@ def _too_short(side: Side, limits: Thresholds) -> SingleDiagnosis:
     size = int(side.fit.size)
     return SingleDiagnosis(
         verdict="cannot_tell",
-        sentence=f"Cannot tell: the recording has {size} whole steps, and {limits.tail_steps} are "
-        "the fewest of which anything is said.",
+        sentence=f"Cannot tell: the recording has {size} whole steps; at least "
+        f"{limits.tail_steps} are needed.",
         run=_summary(side),
         drift=None,
         change_points=[],

@@ -8,6 +8,7 @@ from multiprocessing import get_context
 from typing import TypeVar
 
 from solscope.cores import cores
+from solscope.spawning import without_main
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -24,7 +25,9 @@ def on_all_cores(function: Callable[[J], R], jobs: Sequence[J], least: int = 2) 
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         try:
-            yield from pool.map(function, jobs)
+            with without_main():
+                results = pool.map(function, jobs)
+            yield from results
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

@@ -30,6 +30,7 @@ from solscope.ranks.find import host_in_name, number_ranks, run_files, run_name
 from solscope.readers import ReadOptions
 from solscope.readers.find import Skipped
 from solscope.run import MAX_RANKS, Rank, Run, listed
+from solscope.spawning import without_main
 
 MEMORY_BYTES = 3 << 30
 """What all processes together may need."""
@@ -176,7 +177,8 @@ def _read_all(
     context = get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(paths)), mp_context=context) as pool:
         job: Callable[[str], _Found[T] | SolscopeError] = partial(_found_or_error, read)
-        waiting = {pool.submit(job, path): path for path in paths}
+        with without_main():
+            waiting = {pool.submit(job, path): path for path in paths}
         try:
             for future in as_completed(waiting):
                 result = future.result()

@@ -28,6 +28,7 @@ from solscope.corpus.ingest.engines.base import (
     overdue,
 )
 from solscope.corpus.ingest.task import Outcome, Task, process
+from solscope.spawning import without_main
 
 THREADS = "POLARS_MAX_THREADS"
 MOST_FILES = 200
@@ -161,7 +162,7 @@ class _Pool:
         made = context.Process(
             target=_serve, args=(theirs, self.work, self.stored_ids, self.limits), daemon=True
         )
-        with _one_thread_each():
+        with _one_thread_each(), without_main():
             made.start()
         theirs.close()
         return _Worker(made, ours)
