@@ -8,7 +8,18 @@ test("one line per model and GPU, the largest first, within what was chosen", ()
   expect(seriesOf(profiles, new URLSearchParams({ framework: "vllm" }))).toEqual([
     { name: "b on H200", query: "framework=vllm&model=b&gpu=H200" },
     { name: "a on H200", query: "framework=vllm&model=a&gpu=H200" },
-    { name: "B200", query: "framework=vllm&gpu=B200" },
+    { name: "unknown model on B200", query: "framework=vllm&model=%28unknown%29&gpu=B200" },
+  ]);
+});
+
+test("what is unknown is a series of its own, not all that is known", () => {
+  const profiles = [of("a", "H200"), of(null, "H200"), of(null, "H200"), of("a", null), of(null, null)];
+  const chosen = seriesOf(profiles, new URLSearchParams()).map(({ name, query }) => [name, ...new URLSearchParams(query).values()]);
+  expect(chosen).toEqual([
+    ["unknown model on H200", "(unknown)", "H200"],
+    ["a on H200", "a", "H200"],
+    ["a on unknown GPU", "a", "(unknown)"],
+    ["unknown model on unknown GPU", "(unknown)", "(unknown)"],
   ]);
 });
 

@@ -175,7 +175,7 @@ function TrendLine({ what, series, named, version }: { what: string; series: Ser
   return (
     <>
       {named && <h3>{series.name}</h3>}
-      {asked.error ? <Problem text={asked.error} /> : trend && <><TrendChart trend={trend} name={named ? series.name : ""} /><p class="faint small">The latest {counted(trend.points.length, "profile")} by date{trend.left_out ? `; ${number(trend.left_out)} older, or without a date or data for it` : ""}.</p></>}
+      {asked.error ? <Problem text={asked.error} /> : trend && <><TrendChart trend={trend} name={named ? series.name : ""} /><p class="faint small">The latest {counted(trend.points.length, "run")} by date{trend.left_out ? `; left out: ${counted(trend.left_out, "profile")} older, or without a date or data for it` : ""}.</p></>}
     </>
   );
 }
