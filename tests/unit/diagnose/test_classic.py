@@ -14,6 +14,7 @@ import pytest
 
 import solscope
 from solscope.diagnose.classic import Classic, ClassicRow, classic, compare_cycles, scored_rows
+from solscope.diagnose.classic.processes import paired_processes
 from solscope.errors import UsageError
 from solscope.events import CYCLE_SCHEMA
 from solscope.report.results.diagnose.classic import markdown_classic
@@ -304,6 +305,51 @@ def test_a_process_without_a_counterpart_is_named() -> None:
     assert [w.message for w in found.warnings if w.code == "unmatched_processes"] == [
         "compared with nothing, because the other run has no such process: 11 of normal"
     ]
+
+
+def processes(*given: tuple[int, str, int]) -> pl.DataFrame:
+    """Cycles of processes: id, unit and how many."""
+    rows = [
+        {"pid": pid, "anchor": unit, "cycle": cycle, "start_ns": 1000 * cycle}
+        for pid, unit, count in given
+        for cycle in range(count)
+    ]
+    return pl.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("normal", "abnormal", "pairs", "alone"),
+    [
+        pytest.param(
+            [(1, "a", 9), (2, "b", 50)],
+            [(7, "a", 9), (8, "c", 50)],
+            [(2, 8), (1, 7)],
+            ([], []),
+            id="the rest by the number of cycles",
+        ),
+        pytest.param(
+            [(1, "a", 9), (2, "b", 20), (3, "d", 50)],
+            [(7, "a", 9), (8, "c", 50)],
+            [(3, 8), (1, 7)],
+            ([2], []),
+            id="one more on one side",
+        ),
+        pytest.param(
+            [(7, "a", 9)],
+            [(3, "a", 9), (7, "a", 9)],
+            [(7, 3)],
+            ([], [7]),
+            id="an id that both sides have",
+        ),
+    ],
+)
+def test_what_is_left_is_paired_or_named(
+    normal: list[tuple[int, str, int]],
+    abnormal: list[tuple[int, str, int]],
+    pairs: list[tuple[int, int]],
+    alone: tuple[list[int], list[int]],
+) -> None:
+    assert paired_processes(processes(*normal), processes(*abnormal)) == (pairs, alone)
 
 
 def test_processes_are_paired_by_their_cycle() -> None:

@@ -1,7 +1,8 @@
 """Which processes of two recordings are compared with each other.
 
-Process ids differ from run to run. Processes with the same cycle are paired in the order of their
-ids, which is that in which they were started. What is left is paired by the number of cycles.
+Process ids differ from run to run. Processes with the same unit of a cycle are paired in the order
+of their ids. That is mostly the order in which they were started, but ids wrap around. What is left
+is paired by the number of cycles.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class _Process(NamedTuple):
     cycles: int
 
     @property
-    def started(self) -> int:
-        """Orders processes as they were started."""
+    def order(self) -> int:
+        """Orders processes by id, one without an id first."""
         return -1 if self.pid is None else self.pid
 
 
@@ -53,17 +54,17 @@ def paired_processes(
     pairs: list[tuple[_Process, _Process]] = []
     for unit in dict.fromkeys(process.unit for process in before):
         mine, theirs = (
-            sorted((p for p in side if p.unit == unit), key=lambda p: p.started)
+            sorted((p for p in side if p.unit == unit), key=lambda p: p.order)
             for side in (before, after)
         )
         pairs += zip(mine, theirs, strict=False)
     left = [
-        [process for process in side if all(process not in pair for pair in pairs)]
-        for side in (before, after)
+        [process for process in side if all(process != pair[at] for pair in pairs)]
+        for at, side in enumerate((before, after))
     ]
-    if not pairs:
-        pairs = list(zip(*left, strict=False))
-        left = [side[len(pairs) :] for side in left]
+    rest = list(zip(*left, strict=False))
+    pairs += rest
+    left = [side[len(rest) :] for side in left]
     pairs.sort(key=lambda pair: -min(pair[0].cycles, pair[1].cycles))
     alone = ([process.pid for process in left[0]], [process.pid for process in left[1]])
     return [(a.pid, b.pid) for a, b in pairs], alone
@@ -90,7 +91,7 @@ def _processes(cycles: pl.DataFrame) -> list[_Process]:
         _Process(table["pid"][0], unit := unit_of(table), _count(table, unit))
         for table in cycles.partition_by("pid", maintain_order=True)
     ]
-    return sorted(found, key=lambda process: (-process.cycles, process.started))
+    return sorted(found, key=lambda process: (-process.cycles, process.order))
 
 
 def _count(cycles: pl.DataFrame, unit: str) -> int:
