@@ -26,21 +26,30 @@ class Companions:
     def __init__(self, given: str | os.PathLike[str], options: ReadOptions | None = None) -> None:
         self._given = given
         self._options = unreported(options)
-        self._openings: list[Opening] | None = None
-        self._profiles: list[Profile] | None = None
+        self._files: dict[int | None, list[str]] = {}
+        self._openings: dict[str, Opening] = {}
+        self._profiles: dict[str, Profile] = {}
 
     def openings(self, rank: int | None) -> list[Opening]:
         """The files of one rank, if they say which; not read yet."""
-        if self._openings is None:
-            files = companion_files(self._given, rank)
-            self._openings = [opening(file, self._options) for file in files]
-        return self._openings
+        return [self._opening(file) for file in self._of(rank)]
 
     def profiles(self, rank: int | None) -> Iterator[Profile]:
-        """The same, read when the first of them is asked for."""
-        if self._profiles is None:
-            self._profiles = [each.profile() for each in self.openings(rank)]
-        yield from self._profiles
+        """The same, each read when it is first asked for."""
+        for file in self._of(rank):
+            if file not in self._profiles:
+                self._profiles[file] = self._opening(file).profile()
+            yield self._profiles[file]
+
+    def _of(self, rank: int | None) -> list[str]:
+        if rank not in self._files:
+            self._files[rank] = companion_files(self._given, rank)
+        return self._files[rank]
+
+    def _opening(self, file: str) -> Opening:
+        if file not in self._openings:
+            self._openings[file] = opening(file, self._options)
+        return self._openings[file]
 
 
 def open_attributed(

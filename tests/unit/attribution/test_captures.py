@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import solscope
 from solscope.attribution import Attributed, attribute
 from solscope.attribution.capture_matching import _interleaved
 from solscope.attribution.captures import captured
 from solscope.attribution.classify import load_rules
 from solscope.attribution.companions import captures_beside, companion_files, unmatched
+from solscope.attribution.opening import Companions
 from solscope.profile import Profile
 from tests.making import event, profile
 
@@ -313,6 +315,18 @@ def test_of_a_folder_the_captures_of_the_same_rank_are_taken(tmp_path: Any) -> N
     assert companion_files(tmp_path, None) == files
     assert companion_files(tmp_path, 7) == files
     assert companion_files(files[0], 1) == files[:1]
+
+
+def test_companions_of_several_ranks_are_each_read_once(tmp_path: Any) -> None:
+    trace = '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}]}'
+    files = [tmp_path / f"bs_8_rank{rank}.json" for rank in (0, 1)]
+    for file in files:
+        file.write_text(trace)
+    lent = Companions(tmp_path, solscope.ReadOptions(cache=False))
+    first, second, both = (list(lent.profiles(rank)) for rank in (0, 1, None))
+    assert [each.path for each in (*first, *second)] == [str(file) for file in files]
+    assert [id(each) for each in both] == [id(each) for each in (*first, *second)]
+    assert lent.openings(None) == [*lent.openings(0), *lent.openings(1)]
 
 
 def test_step_sizes_do_not_matter_to_captures_without_one() -> None:
