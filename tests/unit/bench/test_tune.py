@@ -273,4 +273,6 @@ def test_an_error_of_the_evaluator_does_not_end_the_loop(
     monkeypatch.setattr(command, "_changed", lambda tuner, _: tuner.fingerprint())
     busy, output = Busy(), type("Output", (), {"as_json": True})()
     assert command._watch(busy, output) == 1  # type: ignore[arg-type]
-    assert capsys.readouterr().err.count("the GPU is busy") == 2
+    said = capsys.readouterr().err.split("\n")
+    waiting = "solscope: waiting for a change of mine.py; Ctrl-C ends"
+    assert [line for line in said if line] == ["solscope: the GPU is busy", waiting] * 2

@@ -162,11 +162,11 @@ def _watch(tuner: Tuner, output: Output) -> int:
             except SolscopeError as error:
                 click.echo(f"solscope: {error}", err=True)
                 wrong = True
-                continue
-            if on_screen:
-                click.clear()
-            present(tuning, output)
-            wrong = tuning.failed
+            else:
+                if on_screen:
+                    click.clear()
+                present(tuning, output)
+                wrong = tuning.failed
             click.echo(f"solscope: waiting for a change of {tuner.place}; Ctrl-C ends", err=True)
     except KeyboardInterrupt:
         click.echo("", err=True)
