@@ -47,3 +47,11 @@ def ranks_of(profiles: pl.DataFrame) -> npt.NDArray[np.int64]:
     """How many profiles are ranks of the same run as each one; 1 for a profile of its own."""
     runs = run_of(profiles)
     return np.bincount(runs, minlength=profiles.height)[runs]
+
+
+def by_run(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row per run: of its lowest rank, with the mean `value`, and how many `ranks` it has."""
+    together = rows.with_columns(pl.Series("run", run_of(rows))).sort("rank", nulls_last=True)
+    mean, ranks = pl.col("value").mean(), pl.len().alias("ranks")
+    others = pl.exclude("run", "value").first()
+    return together.group_by("run", maintain_order=True).agg(others, mean, ranks).drop("run")

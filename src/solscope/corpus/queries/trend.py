@@ -20,7 +20,7 @@ import polars as pl
 from solscope.corpus.aggregates.part import KeyKind
 from solscope.corpus.queries.change_points import LONGEST, change_points
 from solscope.corpus.queries.profile_sums import profile_keys, profile_sums
-from solscope.corpus.queries.runs import run_of
+from solscope.corpus.queries.runs import by_run
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, select
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
@@ -107,7 +107,7 @@ def trend(
     if dated.is_empty():
         asked = "a date" if by == "date" else "a version"
         raise InputError(f"{corpus.url}: no profile has both {what} and {asked}")
-    ordered = _sorted(_by_run(dated), by).tail(LONGEST)
+    ordered = _sorted(by_run(dated), by).tail(LONGEST)
     points = [
         TrendPoint(row["id"], row["file"], point_label(row, by), row["value"])
         for row in ordered.iter_rows(named=True)
@@ -126,14 +126,6 @@ def trend(
         regressed=bool(changes) and (last is None or last >= min_change_pct),
         left_out=selection.profiles.height - int(ordered["ranks"].sum()),
     )
-
-
-def _by_run(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per run: of its lowest rank, with the mean value, and how many `ranks` it has."""
-    together = rows.with_columns(pl.Series("run", run_of(rows))).sort("rank", nulls_last=True)
-    mean, ranks = pl.col("value").mean(), pl.len().alias("ranks")
-    others = pl.exclude("run", "value").first()
-    return together.group_by("run", maintain_order=True).agg(others, mean, ranks).drop("run")
 
 
 def part_values(

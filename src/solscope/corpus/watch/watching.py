@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 import polars as pl
 
+from solscope.corpus.queries.runs import by_run
 from solscope.corpus.queries.select import Selection, fact
 from solscope.corpus.queries.trend import point_label
 from solscope.corpus.store import Corpus
@@ -26,6 +27,7 @@ class WatchedProfile(msgspec.Struct, frozen=True):
 
     id: str
     file: str
+    """Of a run, the lowest rank's."""
     recorded: str
     """When, UTC."""
 
@@ -53,7 +55,7 @@ class Watched(msgspec.Struct, frozen=True):
     state: State
     latest: WatchedProfile
     value: float | None
-    """Of the latest profile."""
+    """Of the latest profile; of a run, the mean over its ranks."""
     earlier: Earlier | None
     change_pct: float | None
     """From the median of the earlier profiles."""
@@ -119,7 +121,7 @@ def _groups(
     names = list(rule.group_by)
     facts = [fact(selection.profiles, name).alias(f"group:{name}") for name in names]
     keys = pl.DataFrame([selection.profiles["at"], *facts])
-    profiles = dated.join(keys, on="at").sort("recorded_ns", "file", "id")
+    profiles = dated.join(keys, on="at")
     columns = [series.name for series in facts]
     parts = profiles.partition_by(columns, as_dict=True) if columns else {(): profiles}
     for key in sorted(parts, key=lambda key: tuple(map(str, key))):
@@ -139,7 +141,8 @@ def _of_group(profiles: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
 def _watched(
     rule: Rule, group: Mapping[str, str], profiles: pl.DataFrame, values: pl.DataFrame
 ) -> Watched:
-    series = profiles.join(values, on="at", how="left", maintain_order="left")
+    # Ranks of one run must not be compared with each other: they are one value.
+    series = by_run(profiles.join(values, on="at", how="left")).sort("recorded_ns", "file", "id")
     latest = series.row(-1, named=True)
     before = series.head(-1).filter(pl.col("value").is_finite()).tail(rule.baseline)
     phases = values["phase"].drop_nulls()

@@ -44,6 +44,21 @@ def on_day(read: Extract, model: str, day: int, gemm_us: float) -> Extract:
     return replace(read, profile=profile, times=times, steps=steps)
 
 
+def on_rank(read: Extract, rank: int, world_size: int) -> Extract:
+    """The same as one rank of a run, which starts a second after the rank before."""
+    day = read.profile["id"].rpartition("-")[2]
+    folder = Path(read.profile["file"]).parent
+    profile = {
+        **read.profile,
+        "id": f"{read.profile['id']}-{rank}",
+        "file": str(folder / f"day{day}" / f"rank{rank}.json"),
+        "rank": rank,
+        "world_size": world_size,
+        "recorded_ns": read.profile["recorded_ns"] + rank * 10**9,
+    }
+    return replace(read, profile=profile)
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """Two models over eight days; on the last, products of `slow` take half as long again."""
@@ -117,6 +132,26 @@ def test_a_baseline_is_the_profiles_right_before(corpus: Corpus) -> None:
     found = rows(corpus, metric="call_us", of="dense_gemm", max_increase_pct=1, baseline=5)
     assert found["slow"].earlier is not None
     assert (found["slow"].earlier.profiles, found["slow"].earlier.median) == (5, 20.04)
+
+
+def test_ranks_of_a_run_are_one_profile(tmp_path: Path) -> None:
+    made = create_corpus(tmp_path / "store")
+    read = extract(str(write_trace(tmp_path / "rank0.json", rank=0)), ExtractOptions())
+    ranks = 8
+    for day in range(7):
+        gemm_us = 60.0 if day == 6 else 20 + day / 100
+        made.append(
+            [on_rank(on_day(read, "m", day, gemm_us), rank, ranks) for rank in range(ranks)]
+        )
+    row = rows(made, metric="call_us", of="dense_gemm", max_increase_pct=10, baseline=5)["m"]
+    # With one value per rank, the five before the latest would be ranks of the same slow run.
+    assert row.state == "broken"
+    assert row.value == pytest.approx(60.0)
+    assert row.earlier is not None
+    assert row.earlier.profiles == 5
+    assert row.earlier.median == pytest.approx(20.03)
+    assert row.diagnose is not None
+    assert row.diagnose.endswith("day6/rank0.json")
 
 
 def test_steps_in_figures(corpus: Corpus) -> None:
