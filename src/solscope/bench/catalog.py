@@ -182,7 +182,10 @@ def cache_folder() -> Path:
     """Where built solutions are kept."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():  # The XDG specification: a relative path is invalid and is ignored.
-        base = Path.home() / ".cache"
+        try:
+            base = Path.home() / ".cache"
+        except RuntimeError:
+            raise UsageError("this user has no home folder; set XDG_CACHE_HOME") from None
     return base / "solscope" / "bench"
 
 

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -28,6 +28,7 @@ import msgspec
 
 from solscope.bench.base import Status
 from solscope.bench.pool.arena import ARENAS
+from solscope.bench.worker.isolation import LEVELS
 from solscope.bench.worker.messages import (
     Answer,
     AnyRequest,
@@ -37,7 +38,7 @@ from solscope.bench.worker.messages import (
     Request,
     reply_type,
 )
-from solscope.errors import MissingToolError
+from solscope.errors import MissingToolError, UsageError
 
 PACKAGE = Path(__file__).parents[2]
 """The folder of solscope, which workers may not read."""
@@ -298,7 +299,7 @@ class ForkServer:
             "paths": _paths(),
             "forbidden": [f"{PACKAGE}{os.sep}", f"/proc/{os.getpid()}/"],
             "code": _code_folders(folder),
-            "isolation": os.environ.get("SOLSCOPE_BENCH_ISOLATION", limits.isolation),
+            "isolation": limits.isolation,
             "memory_bytes": limits.memory_bytes,
             "threads": limits.threads,
             "arenas": ARENAS,
@@ -377,7 +378,7 @@ class Spawner:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+        self.limits = replace(limits, isolation=_isolation(limits.isolation))
         self.fork = os.environ.get("SOLSCOPE_BENCH_START", "fork") != "spawn"
         self.folder = Path(tempfile.mkdtemp(prefix="solscope-bench-"))
         shutil.copytree(WORKER, self.folder / COPIED, ignore=shutil.ignore_patterns("__pycache__"))
@@ -437,13 +438,21 @@ class Spawner:
         return worker
 
 
+def _isolation(default: str) -> str:
+    """The level that the environment asks for; a misspelled one must not weaken it silently."""
+    level = os.environ.get("SOLSCOPE_BENCH_ISOLATION") or default
+    if level not in LEVELS:
+        raise UsageError(f"SOLSCOPE_BENCH_ISOLATION={level!r} is none of {', '.join(LEVELS)}")
+    return level
+
+
 def _code_folders(folder: Path) -> list[str]:
     """Where code may come from: what is installed, copies of the solutions, caches of compilers."""
     caches = [
         os.environ.get(name, "")
         for name in ("XDG_CACHE_HOME", "TRITON_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
     ]
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() raises where none is known
     compiled = Path(tempfile.gettempdir()).glob("torchinductor_*")
     user = getpass.getuser() if "USER" in os.environ or "LOGNAME" in os.environ else "root"
     return [

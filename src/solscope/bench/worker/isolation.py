@@ -6,8 +6,9 @@ kernel refuses is left out and named, so that a results file says what held.
 * `privileges`: no program that it starts gains any (PR_SET_NO_NEW_PRIVS).
 * `namespace`: a user and a mount namespace of its own, in which the folder of the evaluator is
   empty: not even code that calls open(2) itself finds a reference.
-* `system calls`: ptrace, process_vm_readv, process_vm_writev and pidfd_getfd fail, so that no other
-  process can be looked into.
+* `system calls`: ptrace, process_vm_readv, process_vm_writev and pidfd_getfd fail, as do all calls
+  by another architecture's numbers. /proc/PID/mem is a file: `set_dumpable` closes the evaluator's,
+  and audit hooks see what Python opens.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ ARCHITECTURES = {
 """AUDIT_ARCH, and the numbers of ptrace, process_vm_readv, process_vm_writev and pidfd_getfd."""
 X32 = 0x4000_0000
 """Set in the numbers of a second way to call the kernel on x86_64."""
+LEVELS = ("full", "calls", "off")
+"""What `isolate` takes."""
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 """Instructions of classic BPF: load a word, compare with a constant, return."""
 ALLOW, REFUSE = 0x7FFF_0000, 0x0005_0000 | 1
@@ -87,19 +90,28 @@ def hide(folder: str) -> None:
     _checked(libc.mount(b"none", os.fsencode(folder), b"tmpfs", flags, b"size=4k,mode=555"))
 
 
-def refuse_system_calls() -> None:
-    """Let system calls that look into other processes fail."""
-    architecture, numbers = ARCHITECTURES[platform.machine()]
+def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
+    """Steps of classic BPF: what to do, how many steps to skip if so and if not, a constant.
+
+    An architecture numbers its system calls in its own way, and a process may use a second one
+    (`int 0x80` on x86_64). Those numbers mean other calls, so all of them are refused.
+    """
+    architecture, numbers = ARCHITECTURES[machine]
     checks = len(numbers)
-    program = [
+    return [
         (LOAD, 0, 0, 4),  # the architecture
-        (JUMP_EQUAL, 0, checks + 2, architecture),
+        (JUMP_EQUAL, 0, checks + 3, architecture),
         (LOAD, 0, 0, 0),  # the number of the call
         (JUMP_AT_LEAST, checks + 1, 0, X32),
         *((JUMP_EQUAL, checks - at, 0, number) for at, number in enumerate(numbers)),
         (RETURN, 0, 0, ALLOW),
         (RETURN, 0, 0, REFUSE),
     ]
+
+
+def refuse_system_calls() -> None:
+    """Let system calls that look into other processes fail."""
+    program = filter_program(platform.machine())
     code = b"".join(struct.pack("HBBI", *step) for step in program)
     buffer = ctypes.create_string_buffer(code, len(code))
 

@@ -9,6 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from solscope.bench.catalog import cache_folder
+from solscope.bench.pool import process
+from solscope.bench.pool.process import Limits, Spawner
+from solscope.bench.worker.isolation import (
+    ALLOW,
+    ARCHITECTURES,
+    JUMP_AT_LEAST,
+    JUMP_EQUAL,
+    LOAD,
+    REFUSE,
+    RETURN,
+    X32,
+    filter_program,
+)
+from solscope.errors import UsageError
+
+I386, ARM = 0x4000_0003, 0x4000_0028
+"""AUDIT_ARCH of what else x86_64 and aarch64 run."""
 TRY = """
 import ctypes, json, os, sys
 from solscope.bench.worker.isolation import isolate
@@ -42,3 +60,56 @@ def test_every_part_holds_or_says_why_not(tmp_path: Path) -> None:
     assert (tmp_path / "reference.py").read_text() == "secret"
     assert tried(tmp_path, "off")["parts"] == {}
     assert list(tried(tmp_path, "calls")["parts"]) == ["privileges", "system calls"]  # type: ignore[call-overload]
+
+
+def answer(machine: str, architecture: int, number: int) -> int:
+    """What the filter returns for a system call: an interpreter of its four instructions."""
+    program, at, word = filter_program(machine), 0, 0
+    while True:
+        what, if_so, if_not, constant = program[at]
+        at += 1
+        if what == RETURN:
+            return constant
+        if what == LOAD:
+            word = {0: number, 4: architecture}[constant]
+        else:
+            holds = {JUMP_EQUAL: word == constant, JUMP_AT_LEAST: word >= constant}[what]
+            at += if_so if holds else if_not
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_the_filter_refuses_some_calls_and_all_of_another_architecture(machine: str) -> None:
+    own, refused = ARCHITECTURES[machine]
+    for number in range(600):
+        assert answer(machine, own, number) == (REFUSE if number in refused else ALLOW)
+        assert answer(machine, own, X32 + number) == REFUSE
+        assert answer(machine, I386, number) == REFUSE
+        assert answer(machine, ARM, number) == REFUSE
+
+
+def test_an_unknown_level_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("SOLSCOPE_BENCH_ISOLATION", "ful")
+    with pytest.raises(UsageError, match=r"SOLSCOPE_BENCH_ISOLATION='ful' is none of full, calls"):
+        Spawner(Limits())
+    assert not list(tmp_path.iterdir())
+    for asked, level in (("off", "off"), ("", "calls")):
+        monkeypatch.setenv("SOLSCOPE_BENCH_ISOLATION", asked)
+        with Spawner(Limits()) as spawner:
+            assert spawner.limits.isolation == level
+
+
+def test_a_user_without_a_home_can_run_solutions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError("uid not found")
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert str(tmp_path) in process._code_folders(tmp_path)
+    with pytest.raises(UsageError, match="no home folder; set XDG_CACHE_HOME"):
+        cache_folder()
