@@ -91,11 +91,13 @@ async def take_upload(
     """
     target = folder / safe_name(name)
     limits.check(target.name, body.length)
+    await run_in_thread(limits.quota.measure)
     with (
         limits.quota.reservation(body.length) as room,
         _only(target),
         new_file(target) as work,
     ):
+        room.write_in(work.parent)
         size = 0
         with work.open("xb") as file:
             async for piece in body.pieces:
