@@ -6,9 +6,12 @@ from an export of it. Where it is not installed, Kineto says which kernels ran a
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,6 +45,8 @@ TIMEOUT_S = 600.0
 """For one call under a profiler, torch and compilation included."""
 TAIL = 600
 """Characters of what a failed profiler printed that are shown."""
+TRACEBACK = "Traceback (most recent call last)"
+"""Printed where Python code raised, under a profiler as well."""
 
 Tool = Literal["ncu", "kineto", "file"]
 
@@ -166,6 +171,9 @@ def _findings(found: Counters, hardware: Hardware | None) -> list[str]:
         both = f"{_size(found.dram_bytes)}, the operator needs {_size(found.operator_bytes)}"
         if found.bytes_ratio > MARGIN:
             findings.append(f"it moves {found.bytes_ratio:.2f}x the bytes: {both}")
+        elif found.bytes_ratio < 1 / MARGIN:
+            why = "caches held the rest, or not all kernels were counted"
+            findings.append(f"fewer bytes were counted than the operator needs: {both}; {why}")
         else:
             findings.append(f"it moves no more bytes than it must: {both}")
     if launches > 1:
@@ -227,21 +235,30 @@ def record(shape: Workload, solution: Solution) -> tuple[list[Launch], Tool]:
 
 
 def _printed(command: Sequence[str], what: str) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_S,
-            errors="replace",
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"{what} did not end within {TIMEOUT_S:.0f} s") from None
-    if done.returncode:
-        tail = " ".join((done.stdout + done.stderr)[-TAIL:].split())
-        raise MissingToolError(f"{what} failed (exit code {done.returncode}): {tail}")
-    return done.stdout
+    """What a program prints; it and all that it started end with this call, also on Ctrl+C."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            printed, errors = process.communicate(timeout=TIMEOUT_S)
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # ncu alone would leave the call running
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise InputError(f"{what} did not end within {TIMEOUT_S:.0f} s") from None
+            raise
+    if process.returncode:
+        tail = " ".join((printed + errors)[-TAIL:].split())
+        if TRACEBACK in printed + errors:
+            raise InputError(f"the solution failed: {tail}")
+        raise MissingToolError(f"{what} failed (exit code {process.returncode}): {tail}")
+    return printed
 
 
 def _kineto(text: str) -> list[Launch]:

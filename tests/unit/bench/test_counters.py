@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,14 @@ def test_bytes_are_set_beside_those_of_the_operator() -> None:
     assert found.findings[2] == "its kernels reach 77 % of the HBM bandwidth"
 
 
+def test_fewer_bytes_than_the_operator_needs_are_no_praise() -> None:
+    few = counters(shape_18(), [Launch("k", 10.0, dram_bytes=1e6)], "file")
+    assert few.findings[0].startswith("fewer bytes were counted than the operator needs: 1.0 MB,")
+    assert "caches held the rest" in few.findings[0]
+    exact = counters(shape_18(), [Launch("k", 10.0, dram_bytes=few.operator_bytes)], "file")
+    assert exact.findings[0].startswith("it moves no more bytes than it must")
+
+
 def test_several_calls_are_divided_and_one_lost_counter_makes_the_sum_unknown() -> None:
     launches = parse_export(EXPORT, "a")
     twice = counters(shape_18(), [*launches, *launches], "file", calls=2)
@@ -219,6 +228,41 @@ def test_what_ncu_says_when_it_fails_is_shown(
     fake_ncu(tmp_path, monkeypatch, "echo '==ERROR== ERR_NVGPUCTRPERM'; exit 1")
     with pytest.raises(MissingToolError, match=r"ncu failed .exit code 1.: ==ERROR== ERR_NVGPUCTR"):
         record(shape_18(), find_solution("torch-eager"))
+
+
+def test_a_solution_that_raises_is_no_missing_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised = "Traceback (most recent call last):\\n  File x\\nValueError: odd"
+    script = f"printf '{raised}\\n' >&2; echo '==ERROR== returned an error code (1).'; exit 1"
+    fake_ncu(tmp_path, monkeypatch, script)
+    with pytest.raises(InputError, match=r"the solution failed: .*ValueError: odd"):
+        record(shape_18(), find_solution("torch-eager"))
+
+
+def test_a_call_that_hangs_ends_with_its_profiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fake_ncu(tmp_path, monkeypatch, f"sleep 60 > {pipe} & wait")
+    monkeypatch.setattr(profiled, "TIMEOUT_S", 0.5)
+    with pytest.raises(InputError, match="ncu did not end within"):
+        record(shape_18(), find_solution("torch-eager"))
+    end = time.monotonic() + 20
+    while is_open(reader):
+        assert time.monotonic() < end, "the call that ncu started is still there"
+        time.sleep(0.01)
+    os.close(reader)
+
+
+def is_open(reader: int) -> bool:
+    """Whether some process can still write to a pipe."""
+    try:
+        return os.read(reader, 1) != b""
+    except BlockingIOError:
+        return True
 
 
 def test_without_ncu_kineto_gives_times(monkeypatch: pytest.MonkeyPatch) -> None:
