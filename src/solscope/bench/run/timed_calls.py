@@ -57,6 +57,7 @@ def check_calls(trial: Trial, described: Described, order: Sequence[int]) -> Non
         calls = [call for call, of in enumerate(order) if of == index]
         if wanted is not None and calls and verdict.ok:
             _check_set(trial, index, wanted, described, calls)
+            trial.checked.add(index)
 
 
 def _check_set(

@@ -13,8 +13,9 @@ from solscope.bench.base import SETS  # noqa: E402
 from solscope.bench.catalog import find_solution  # noqa: E402
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.pool.inputs import InputSets  # noqa: E402
+from solscope.bench.run import timed_calls  # noqa: E402
 from solscope.bench.run.reference import CPU_EFFORT  # noqa: E402
-from solscope.bench.run.timing import OperatorTiming, Plan  # noqa: E402
+from solscope.bench.run.timing import OperatorTiming, Plan, Trial  # noqa: E402
 from solscope.bench.worker.messages import CallSets, Done, Request, SetupTimes  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.task import Draw  # noqa: E402
@@ -95,5 +96,28 @@ def test_every_restart_has_values_of_its_own() -> None:
     stage = OperatorTiming(one, [[], [], []], arenas)
     stage.run({"tokens": 4, "hidden": 8}, set(), Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
     assert len(set(stage.seeds)) == SETS * (1 + 3)  # the draw to warm up on, and one per restart
+    for arena in arenas.values():
+        arena.close()
+
+
+def test_sets_are_counted_where_calls_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All three sets have a reference; calls were made, and compared, on two of them."""
+    monkeypatch.setattr("solscope.bench.run.timing.ask_all", lambda *_: [])
+    monkeypatch.setattr("solscope.bench.run.check.check_shapes", lambda *_: None)
+    monkeypatch.setattr(timed_calls, "_check_set", lambda *_: None)
+    slot = MagicMock(shown=())
+    slot.candidate.key = "mine"
+    slot.ask.return_value = SetupTimes()
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+
+    def sample(trial: Trial) -> None:
+        assert None not in trial.references
+        timed_calls.check_calls(trial, [[], [], []], [0, 2, 0])
+
+    monkeypatch.setattr("solscope.bench.run.timing.MAX_REFERENCES_S", 1e9)
+    stage = OperatorTiming(operator("rms_norm"), [[slot]], arenas)
+    axes = {"tokens": 4, "hidden": 8}
+    measured = stage.run(axes, {"mine"}, Plan(("cpu-v1",)), CPU_EFFORT, sample)["mine"]
+    assert (measured.verdict.ok, measured.sets_checked) == (True, 2)
     for arena in arenas.values():
         arena.close()
