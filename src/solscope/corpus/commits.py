@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 import polars as pl
 
-from solscope.corpus.delta import open_existing, require, require_writer, scan
+from solscope.corpus.delta import (
+    DamagedDataError,
+    files,
+    open_existing,
+    require,
+    require_writer,
+    scan,
+)
 from solscope.corpus.durable import sync_commits, sync_file
 from solscope.corpus.location import is_url
 from solscope.corpus.remote_errors import explain
@@ -103,14 +110,13 @@ def look(url: str, read: Callable[[DeltaTable], T]) -> T:
 def _was_cut(url: str, before: int, error: Exception) -> bool:
     """Whether `corpus remove --forget` took what a writer needs of the version it has opened.
 
-    A commit on an earlier version looks for conflicts in the log entries since then, before it
-    writes anything.
+    A file that the newest version still names is damaged, and trying again does not help.
     """
+    if isinstance(error, DamagedDataError):
+        return error.file not in {file for file, _ in files(open_existing(url))}
     said = str(error)
     missing = _NO_ENTRY in said or ("_delta_log" in said and "not found" in said.lower())
-    if not missing and not isinstance(error, DamagedFileError):
-        return False
-    return open_existing(url).version() > before
+    return missing and open_existing(url).version() > before
 
 
 def append(url: str, rows: pl.DataFrame) -> None:
@@ -125,8 +131,42 @@ def add_rows(
     chains: tuple[Chain, ...] = (),
     about: Mapping[str, str] | None = None,
 ) -> None:
-    """Add rows to the version that was opened; fails where another commit claimed a number."""
-    properties = commit_properties(chains, about)
+    """Add rows to the version that was opened; fails where another commit claimed a number.
+
+    deltalake can fail after its commit, when it cleans up the log. Rows that are in the table then
+    are added: whoever tries again would add them twice.
+    """
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    try:
+        _write_rows(url, table, rows, commit_properties(chains, about))
+    except CommitFailedError:
+        raise
+    except (DeltaError, OSError) as error:
+        try:
+            added = look(url, lambda newest: _holds(newest, rows))
+        except (InputError, DeltaError, OSError, pl.exceptions.PolarsError):
+            # Not known, so nobody may try again.
+            raise InputError(f"{url}: cannot be changed: {explain(error, url)}") from error
+        if not added:
+            raise
+
+
+def _holds(table: DeltaTable, rows: pl.DataFrame) -> bool:
+    """Whether rows are in a table: one of them is enough, as a commit is whole or not at all.
+
+    Data files say nothing about that, since another writer may have joined them meanwhile. An entry
+    is drawn for each attempt; rows without one are looked for as a whole.
+    """
+    key = ["entry"] if "entry" in rows.columns else rows.columns
+    first = rows.lazy().select(key).head(1)
+    held = scan(table, rows.schema).join(first, on=key, how="semi", nulls_equal=True)
+    return not held.select(key).head(1).collect().is_empty()
+
+
+def _write_rows(
+    url: str, table: DeltaTable, rows: pl.DataFrame, properties: CommitProperties
+) -> None:
     if is_url(url):
         delta = require()
         delta.write_deltalake(

@@ -32,6 +32,17 @@ SETTINGS = {"delta.dataSkippingNumIndexedCols": "0"}
 Parquet files have them, per row group."""
 
 
+class DamagedDataError(DamagedFileError):
+    """A data file that the opened version names is missing or damaged."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        super().__init__(
+            f"{file}: this file of the store is missing or damaged; "
+            "`solscope corpus verify` lists all damage"
+        )
+
+
 def require() -> Any:
     """The package, or a sentence that says how to get it."""
     try:
@@ -130,10 +141,7 @@ def check_sizes(listed: list[tuple[str, int]]) -> None:
     """`DamagedFileError` for a file that is not as long as the log says: Polars would panic."""
     for file, size in listed:
         if _size(file) != size:
-            raise DamagedFileError(
-                f"{file}: this file of the store is missing or damaged; "
-                "`solscope corpus verify` lists all damage"
-            )
+            raise DamagedDataError(file)
 
 
 def files(table: DeltaTable) -> list[tuple[str, int]]:

@@ -354,3 +354,50 @@ def test_without_the_package_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(MissingToolError, match=r"pip install 'solscope\[corpus\]'"):
         create_corpus(tmp_path / "store")
+
+
+@pytest.mark.parametrize("table", ["times", "profiles", BATCHES])
+def test_a_commit_that_fails_afterwards_is_not_made_twice(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """As where the log is forgotten while deltalake cleans up behind its own commit."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    path, other = traces(tmp_path, 2)
+    add_profiles(corpus, [other], workers=1)
+    transaction = DeltaTable.create_write_transaction
+    failed: list[str] = []
+
+    def fails_after(opened: DeltaTable, *rest: Any, **options: Any) -> None:
+        transaction(opened, *rest, **options)
+        if opened.table_uri.rstrip("/").endswith(table) and not failed:
+            failed.append(opened.table_uri)
+            raise DeltaError("Object at location _delta_log/00000000000000000001.json not found")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", fails_after)
+    assert len(corpus.append([extract(path)])) == 1
+    assert failed
+    for name in ("times", "profiles", BATCHES):
+        rows = corpus.raw(name).collect()
+        assert rows.height == {"times": 6, "profiles": 2, BATCHES: 2}[name]
+    checked = verify(corpus, full=True)
+    assert (checked.problems, checked.profiles, checked.unrecorded_batches) == ([], 2, 0)
+
+
+def test_damage_is_not_taken_for_a_race(corpus: Corpus, tmp_path: Path) -> None:
+    add_profiles(corpus, traces(tmp_path, 1), workers=1)
+    url = corpus.table_url(BATCHES)
+    rows = corpus.raw(BATCHES).collect()
+    ((file, _),) = corpus.files(BATCHES)
+    calls: list[int] = []
+
+    def change(table: Any) -> None:
+        calls.append(table.version())
+        commits.append(url, rows)  # Another writer.
+        Path(file).unlink(missing_ok=True)
+        delta.scan(table, schema(BATCHES))
+
+    with pytest.raises(DamagedFileError, match="is missing or damaged"):
+        commits.commit(url, change)
+    assert len(calls) == 1
