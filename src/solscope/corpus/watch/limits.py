@@ -97,12 +97,17 @@ def _limits(rule: Rule, value: float, change: float | None, z: float | None) -> 
 
 
 def _untested(limits: Sequence[Limit], earlier: Earlier | None) -> str | None:
-    open_limits = [limit.name for limit in limits if limit.found is None]
-    if not open_limits:
+    untested = [limit.name for limit in limits if limit.found is None]
+    if not untested:
         return None
     profiles = 0 if earlier is None else earlier.profiles
-    if profiles < FEWEST:
-        why = f"{profiles} earlier profiles, {FEWEST} are needed"
-    else:
-        why = "all earlier profiles have the same value"
-    return f"{', '.join(open_limits)}: {why}"
+    if earlier is None or profiles < FEWEST:
+        return f"{', '.join(untested)}: {profiles} earlier profiles, {FEWEST} are needed"
+    whys = (
+        ([name for name in untested if name.endswith("_pct")], "the median before is 0"),
+        (
+            [name for name in untested if name.endswith("_z")],
+            "all earlier profiles have the same value",
+        ),
+    )
+    return "; ".join(f"{', '.join(names)}: {why}" for names, why in whys if names)

@@ -13,6 +13,7 @@ the profiles before it (`max_increase_pct`, `max_decrease_pct`, `max_z`, `min_z`
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Literal, get_args
@@ -124,12 +125,16 @@ def _wrong(rule: Rule) -> str | None:
         return "write phase as a key of the rule, not in `where` or `group_by`"
     if all(getattr(rule, name) is None for name in LIMITS):
         return f"it has no limit ({', '.join(LIMITS)})"
+    for name in LIMITS:
+        value = getattr(rule, name)
+        if value is not None and not math.isfinite(value):
+            return f"{name} must be a finite number, not {value:g}"
     if rule.baseline < FEWEST:
         return f"baseline must be at least {FEWEST} profiles, not {rule.baseline}"
     for name in ("max_increase_pct", "max_decrease_pct", "max_z"):
         value = getattr(rule, name)
-        if value is not None and not value >= 0:
+        if value is not None and value < 0:
             return f"{name} must be at least 0, not {value:g}"
-    if rule.min_z is not None and not rule.min_z <= 0:
+    if rule.min_z is not None and rule.min_z > 0:
         return f"min_z must be at most 0, not {rule.min_z:g}"
     return None

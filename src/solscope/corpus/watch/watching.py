@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
@@ -18,6 +19,7 @@ from solscope.corpus.watch.metrics import NO_STEPS, Figures
 from solscope.corpus.watch.rules import UNITS, Metric, Rule
 from solscope.errors import InputError, UsageError
 
+NOT_FINITE = "its value is not a finite number"
 State = Literal["ok", "broken", "cannot_tell"]
 _WORST_FIRST: dict[State, int] = {"broken": 0, "cannot_tell": 1, "ok": 2}
 
@@ -147,11 +149,13 @@ def _watched(
     before = series.head(-1).filter(pl.col("value").is_finite()).tail(rule.baseline)
     phases = values["phase"].drop_nulls()
     phase = phases[0] if phases.len() else rule.phase
-    if latest["value"] is None:
-        reason = latest["reason"] or _nothing(rule, phase)
+    value = latest["value"]
+    if value is None or not math.isfinite(value):
+        reason = latest["reason"] or (_nothing(rule, phase) if value is None else NOT_FINITE)
+        value = None
         tested = Tested(None, None, None, [], f"the latest profile: {reason}")
     else:
-        tested = against_limits(rule, latest["value"], before["value"].to_list())
+        tested = against_limits(rule, value, before["value"].to_list())
     typical = _typical(before, tested.earlier)
     command = ["solscope", "diagnose", typical or "", latest["file"]]
     return Watched(
@@ -162,7 +166,7 @@ def _watched(
         phase=phase,
         state=_state(tested),
         latest=WatchedProfile(latest["id"], latest["file"], point_label(latest, "date")),
-        value=latest["value"],
+        value=value,
         earlier=tested.earlier,
         change_pct=tested.change_pct,
         z=tested.z,

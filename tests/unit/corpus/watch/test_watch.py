@@ -16,6 +16,7 @@ from solscope.corpus.ingest.extract import ExtractOptions, extract
 from solscope.corpus.rows import Extract
 from solscope.corpus.store import Corpus, create_corpus
 from solscope.corpus.watch.limits import against_limits
+from solscope.corpus.watch.metrics import Figures
 from solscope.corpus.watch.rules import Rule, load_rules
 from solscope.corpus.watch.watching import Watched, watch
 from solscope.errors import InputError, UsageError
@@ -128,6 +129,29 @@ def test_few_or_equal_earlier_profiles_tell_nothing() -> None:
     assert equal.change_pct == pytest.approx(2.0)
 
 
+def test_there_is_no_percentage_of_a_median_of_zero() -> None:
+    rule = Rule(metric="step_ms", max_increase_pct=5, max_z=3)
+    spread = against_limits(rule, 1.0, [0.0, 0.0, 0.0, 0.0, 1.0])
+    assert spread.untested == "max_increase_pct: the median before is 0"
+    equal = against_limits(rule, 1.0, [0.0] * 5)
+    assert equal.untested == (
+        "max_increase_pct: the median before is 0; max_z: all earlier profiles have the same value"
+    )
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_value_that_is_not_finite_cannot_be_told(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    values = Figures.values
+    monkeypatch.setattr(
+        Figures, "values", lambda *args: values(*args).with_columns(pl.lit(value).alias("value"))
+    )
+    row = rows(corpus, metric="step_ms", max=1)["slow"]
+    assert (row.state, row.value) == ("cannot_tell", None)
+    assert row.reason == "the latest profile: its value is not a finite number"
+
+
 def test_a_baseline_is_the_profiles_right_before(corpus: Corpus) -> None:
     found = rows(corpus, metric="call_us", of="dense_gemm", max_increase_pct=1, baseline=5)
     assert found["slow"].earlier is not None
@@ -205,6 +229,8 @@ def test_a_rule_about_nothing_is_named(corpus: Corpus) -> None:
         ('[[rule]]\nmetric = "step_ms"\nof = "gemm"\nmax = 1', "leave out `of`"),
         ('[[rule]]\nmetric = "step_ms"\nmax = 1\nbaseline = 4', "at least 5"),
         ('[[rule]]\nmetric = "step_ms"\nmax_z = -1', "max_z must be at least 0, not -1"),
+        ('[[rule]]\nmetric = "step_ms"\nmax = nan', "max must be a finite number, not nan"),
+        ('[[rule]]\nmetric = "step_ms"\nmax_z = inf', "max_z must be a finite number, not inf"),
         ('[[rule]]\nmetric = "step_ms"\nmin_z = 1', "min_z must be at most 0, not 1"),
         ('[[rule]]\nmetric = "step_ms"\nmax = 1\nwhere = {phase = "decode"}', "key of the rule"),
     ],
