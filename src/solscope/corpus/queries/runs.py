@@ -2,7 +2,7 @@
 
 A store has one row per file. Ranks of a run are files of one folder whose names differ only in
 numbers, with the same world size and the same facts about the program, recorded within
-`TOGETHER_NS` of one another, each rank once. A rank that comes again begins another run, as where a
+`TOGETHER_NS` of the first, each rank once. A rank that comes again begins another run, as where a
 job writes the same names every night.
 """
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 TOGETHER_NS = 600 * 10**9
-"""Ranks of a run that begin later than this after the one before are another run."""
+"""Ranks that begin later than this after the first of a run are another run."""
 _SAME = ("folder", "stem", "world_size", "format", "model", "framework", "version", "gpu")
 
 
@@ -30,16 +30,16 @@ def run_of(profiles: pl.DataFrame) -> npt.NDArray[np.int64]:
     ).sort(*_SAME, "recorded_ns", "rank", "id", nulls_last=True)
     before: tuple[object, ...] = ()
     seen: set[int] = set()
-    first, last_ns = 0, 0
+    first, first_ns = 0, 0
     for *same, recorded, rank, place in rows.select(
         *_SAME, "recorded_ns", "rank", "place"
     ).iter_rows():
-        late = recorded is not None and recorded - last_ns > TOGETHER_NS
+        late = recorded is not None and recorded - first_ns > TOGETHER_NS
         if tuple(same) != before or rank in seen or late:
             before, seen, first = tuple(same), set(), place
+            first_ns = recorded or 0
         runs[place] = first
         seen.add(rank)
-        last_ns = last_ns if recorded is None else recorded
     return runs
 
 

@@ -64,6 +64,15 @@ def test_what_differs_otherwise_is_no_rank_of_it(other: dict[str, Any]) -> None:
     assert numbers(first, {"file": "a/rank1.json", "rank": 1} | other) == [0, 1]
 
 
+def test_a_run_does_not_grow_from_file_to_file() -> None:
+    """Each begins soon after the one before, the third too late after the first."""
+    rows = [
+        {"file": f"a/rank{at}.json", "rank": at, "recorded_ns": at * TOGETHER_NS * 2 // 3}
+        for at in range(3)
+    ]
+    assert numbers(*rows) == [0, 0, 2]
+
+
 def test_the_same_names_every_night_are_a_run_each() -> None:
     day = 86_400 * SECOND
     rows = [
