@@ -204,6 +204,8 @@ def _describe(ranks: tuple[Rank, ...], index: Ints, how: list[str]) -> pl.DataFr
     for at in order:
         has_call = index[:, at] >= 0
         rows = ranks[at].calls.with_columns(pl.col("step") + shifts[at])
+        if not has_call.any():
+            continue  # Polars takes no list of rows that are all null.
         mine = rows[pl.Series(index[:, at]).set(pl.Series(~has_call), None)]
         here = pl.Series(has_call)
         facts = pl.DataFrame([mine[name].zip_with(here, facts[name]) for name in _FACTS])

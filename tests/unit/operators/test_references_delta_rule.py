@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from solscope.bench.verify import eager_solution, wrong_outputs
+from solscope.operators.catalog import gated_delta_rule_update
 from solscope.operators.catalog.gated_delta_rule_update import rounded_reference
 from solscope.operators.task import Inputs, Outputs, Variant
 from solscope.operators.tasks.delta_rule import (
@@ -375,3 +376,14 @@ def test_rounded_unit_keys_pass_and_a_rounded_state_does_not() -> None:
     assert not wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
     coarse = {**got, "state": rounded["state"].bfloat16().float()}
     assert wrong_outputs(task_of("gated_delta_rule_update"), coarse, wanted, inputs)
+
+
+def test_a_key_that_was_rounded_to_the_other_side_passes() -> None:
+    inputs, _ = drawn("gated_delta_rule_update", {**UPDATE, "tokens": 1})
+    inputs = {**inputs, "state": torch.zeros_like(inputs["state"])}
+    wanted = gated_delta_rule_update.reference(**inputs)
+    q, k = (unit_rows(inputs[name].double()).to(inputs[name].dtype) for name in "qk")
+    k.view(torch.int16)[0, 0, 0, 0] += 1  # One bf16 step.
+    moved = gated_delta_rule_update._recurrence(inputs, q, k)
+    got = {"out": moved["out"].bfloat16(), "state": moved["state"]}
+    assert not wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)

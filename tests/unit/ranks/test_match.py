@@ -54,6 +54,13 @@ def test_a_recording_that_begins_later_matches_what_both_have() -> None:
     assert is_right(run, matched, whole)
 
 
+def test_a_rank_without_calls_matches_nothing() -> None:
+    run = without(make(Program()), 2, range(60))
+    matched = match(run)
+    assert (matched.index[:, 2] == -1).all()
+    assert (matched.index[:, [0, 1, 3]] >= 0).all()
+
+
 def test_recordings_that_overlap_in_part() -> None:
     whole = make(Program(ranks=2, offset=lambda rank: -40 * MS * rank))
     run = without(without(whole, 0, range(40, 60)), 1, range(25))

@@ -47,6 +47,8 @@ UNITS: dict[Metric, str] = {
 LIMITS = ("max", "min", "max_increase_pct", "max_decrease_pct", "max_z", "min_z")
 FEWEST = 5
 """Earlier profiles that limits on a change or on z need; as many as `diagnose --baseline` needs."""
+MOST = 100_000
+"""Earlier profiles that a rule may ask for."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -100,7 +102,7 @@ def load_rules(path: str | Path) -> list[Rule]:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # Also of numbers with thousands of digits.
         raise InputError(f"{file}: not a rule file: {error}") from None
     try:
         rules = msgspec.convert(document, RuleFile).rule
@@ -129,8 +131,8 @@ def _wrong(rule: Rule) -> str | None:
         value = getattr(rule, name)
         if value is not None and not math.isfinite(value):
             return f"{name} must be a finite number, not {value:g}"
-    if rule.baseline < FEWEST:
-        return f"baseline must be at least {FEWEST} profiles, not {rule.baseline}"
+    if not FEWEST <= rule.baseline <= MOST:
+        return f"baseline must be {FEWEST} to {MOST:,} profiles, not {rule.baseline}"
     for name in ("max_increase_pct", "max_decrease_pct", "max_z"):
         value = getattr(rule, name)
         if value is not None and value < 0:

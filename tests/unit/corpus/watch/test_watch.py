@@ -220,6 +220,11 @@ def test_a_rule_about_nothing_is_named(corpus: Corpus) -> None:
     ("text", "message"),
     [
         ("metric = ", "not a rule file"),
+        ("baseline = " + "9" * 5000, "not a rule file"),
+        (
+            '[[rule]]\nmetric = "step_ms"\nmax = 1\nbaseline = 99999999999999999999',
+            "must be 5 to 100,000",
+        ),
         ("", "missing required field `rule`"),
         ("rule = []", r"no \[\[rule\]\]"),
         ('[[rule]]\nmetric = "speed"\nmax = 1', r"Invalid enum value 'speed'.*rule\[0\].metric"),
@@ -227,7 +232,7 @@ def test_a_rule_about_nothing_is_named(corpus: Corpus) -> None:
         ('[[rule]]\nmetric = "step_ms"', r"rule 1 \(step_ms\): it has no limit"),
         ('[[rule]]\nmetric = "call_us"\nmax = 1', "call_us needs of"),
         ('[[rule]]\nmetric = "step_ms"\nof = "gemm"\nmax = 1', "leave out `of`"),
-        ('[[rule]]\nmetric = "step_ms"\nmax = 1\nbaseline = 4', "at least 5"),
+        ('[[rule]]\nmetric = "step_ms"\nmax = 1\nbaseline = 4', "must be 5 to 100,000"),
         ('[[rule]]\nmetric = "step_ms"\nmax_z = -1', "max_z must be at least 0, not -1"),
         ('[[rule]]\nmetric = "step_ms"\nmax = nan', "max must be a finite number, not nan"),
         ('[[rule]]\nmetric = "step_ms"\nmax_z = inf', "max_z must be a finite number, not inf"),

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 @click.option(
     "--kernel", metavar="PATTERN", help="Only kernels whose name has a match of this pattern."
 )
-@number_option("--calls", 1, click.IntRange(1), "Calls of the operator in FILE.", metavar="N")
+@number_option(
+    "--calls", 1, click.IntRange(1, 1_000_000), "Calls of the operator in FILE.", metavar="N"
+)
 @shapes_suite_option
 @bounds_option("the GPU of this machine; none with --from")
 @form_options
