@@ -223,8 +223,6 @@ def _folder(path: Path) -> Solution:
     name = path.name.replace("_", "-")
     file = path / ABOUT
     if not file.exists():
-        if not any(path.glob("*.py")):
-            raise InputError(f"{path}: no Python file of a solution is in this folder")
         return Solution(name, path, About(title=name))
     try:
         about = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), About)

@@ -120,6 +120,12 @@ def test_once_ends_with_1_when_the_attempt_fails(
     assert found["attempts"][0]["reason"].startswith("shape 0: ")
 
 
+def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    what = ["bench", "tune", "rms_norm", "--solution", str(tmp_path), "--device", "cpu", "--once"]
+    assert run(what) == 2
+    assert "no Python file of a solution is in this folder" in capsys.readouterr().err
+
+
 def test_without_a_solution_it_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ def verdict_lines(verdict: Verdict) -> list[Printable]:
     """What is wrong, and what to run next."""
     lines: list[Printable] = [Text(clean(verdict.sentence), style="bold")]
     if verdict.next is not None:
-        lines.append(Text(f"next: {clean(verdict.next)}", wrap=False))
+        lines.append(Text(f"next: {clean(verdict.next)}"))
     return lines
 
 

@@ -31,7 +31,7 @@ def slowest_parts(steps: StepTable, screen: Screen, *, top: int) -> list[Printab
     if rows:
         first = steps.steps[0].step
         command = f"solscope export {clean(steps.profile)} --step {first} --perfetto step.json.gz"
-        parts += [Text(""), Text(f"next: {command}", wrap=False)]
+        parts += [Text(""), Text(f"next: {command}")]
     return parts
 
 
