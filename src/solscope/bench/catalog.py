@@ -11,20 +11,15 @@ import ast
 import hashlib
 import os
 import shutil
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from solscope.compiled import parse_toml
 from solscope.errors import InputError, UsageError
 from solscope.registry import Registry
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FOLDER = Path(__file__).with_name("solutions")
 SOURCES = (".py", ".cu", ".cuh", ".cpp", ".h", ".hpp")
@@ -129,14 +124,19 @@ class Solution:
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
         return digest.hexdigest()[:16]
 
+    def required_file(self, operator: str) -> Path:
+        """The file of an operator; `UsageError` where there is none."""
+        own = self.file(operator)
+        if own is None:
+            raise UsageError(f"{self.name} has no file for {operator}: name it {operator}.py")
+        return own
+
     def stage(self, operator: str, under: Path) -> Path:
         """Copy the sources to a separate folder; returns the file to import."""
         digest = self.hash(operator)
         folder = under / f"{digest}-{operator}"
         folder.mkdir(parents=True, exist_ok=True)
-        own = self.file(operator)
-        if own is None:
-            raise UsageError(f"{self.name} has no file for {operator}")
+        own = self.required_file(operator)
         for path in self.sources(operator):
             shutil.copy(path, folder / path.name)
         if own.suffix == ".cu":
@@ -225,7 +225,7 @@ def _folder(path: Path) -> Solution:
     if not file.exists():
         return Solution(name, path, About(title=name))
     try:
-        about = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), About)
+        about = msgspec.convert(parse_toml(file.read_text(encoding="utf-8")), About)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise InputError(f"{file}: {error}") from None
     if about.base is None:

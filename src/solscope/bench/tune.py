@@ -40,6 +40,7 @@ class Tuner:
         self.options = options
         self.place = place
         (self.operator,) = options.operators
+        find_solution(place).required_file(self.operator)
         self.device = device_name(options.device)
         self.known = self._comparable(known)
         self.attempts: list[Attempt] = []

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -146,6 +146,13 @@ def open_with_companion(
     return attributed
 
 
+def chosen_step(step: int | None, slowest: bool) -> int | Literal["slowest"] | None:
+    """What the options of `step_options` choose; null without them."""
+    if step is not None and slowest:
+        raise click.UsageError("choose --step N or --slowest, not both")
+    return "slowest" if slowest else step
+
+
 def pick_step(
     attributed: Attributed, step: int | None, slowest: bool, *, cut: bool = False
 ) -> Attributed:
@@ -153,13 +160,12 @@ def pick_step(
 
     `cut` says that events outside its time are left out as well.
     """
-    if step is None and not slowest:
+    chosen = chosen_step(step, slowest)
+    if chosen is None:
         return attributed
     from solscope.views.step_rows import cut_out_step, only_step, slowest_step
 
-    if step is not None and slowest:
-        raise click.UsageError("choose --step N or --slowest, not both")
-    number = slowest_step(attributed) if step is None else step
+    number = slowest_step(attributed) if chosen == "slowest" else chosen
     return cut_out_step(attributed, number) if cut else only_step(attributed, number)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,11 +18,6 @@ import msgspec
 from solscope.compiled import compiled, parse_toml
 from solscope.errors import InputError, UsageError
 from solscope.hardware.base import CHIP, MEMORY, PIPES, SUSTAINED, UNITS, Figure, Hardware
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 __all__ = [
     "Figure",
@@ -85,10 +79,10 @@ def load(path: Path | str) -> Hardware:
     """Read one hardware file, the user's own or a measured one."""
     file = Path(path)
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = parse_toml(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{file}: no such file") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not a hardware file: {error}") from None
     return _hardware(file, document)
 

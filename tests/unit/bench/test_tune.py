@@ -120,10 +120,16 @@ def test_once_ends_with_1_when_the_attempt_fails(
     assert found["attempts"][0]["reason"].startswith("shape 0: ")
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    what = ["bench", "tune", "rms_norm", "--solution", str(tmp_path), "--device", "cpu", "--once"]
+@pytest.mark.parametrize("once", [["--once"], []])
+@pytest.mark.parametrize("file", [None, "l2_norm.py", "notes.toml"])
+def test_a_folder_without_a_file_for_the_operator_is_refused(
+    file: str | None, once: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if file is not None:
+        (tmp_path / file).touch()
+    what = ["bench", "tune", "rms_norm", "--solution", str(tmp_path), "--device", "cpu", *once]
     assert run(what) == 2
-    assert "no Python file of a solution is in this folder" in capsys.readouterr().err
+    assert "has no file for rms_norm: name it rms_norm.py" in capsys.readouterr().err
 
 
 def test_without_a_solution_it_says_how_to_get_one(

@@ -151,6 +151,7 @@ def test_a_file_of_the_user(tmp_path: Path) -> None:
         ('"byte/s"', '"TB/s"', "no unit 'TB/s'"),
         (', date = "2026-02-03"', "", "missing required field `date`"),
         ("[memory]", "[memory", "not a hardware file"),
+        ("[memory]", "[memory]\nx = " + "9" * 5000, "not a hardware file"),
         ("{ value = 100e12", "7 # {", "must be a table"),
     ],
 )

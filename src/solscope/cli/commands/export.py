@@ -10,6 +10,7 @@ import click
 from solscope.cli.arguments import STDOUT, OutputPath, ProfilePath
 from solscope.cli.opening import (
     are_runs,
+    chosen_step,
     open_attributed,
     open_rank_again,
     open_ranks_and,
@@ -105,11 +106,9 @@ def command(
     check_one_stdout(*targets.values(), as_json=output.as_json)
     if are_runs((file,)):
         refuse_with_runs(parquet=parquet, csv=csv, redact=redact)
-        if step is not None and slowest:
-            raise click.UsageError("choose --step N or --slowest, not both")
+        chosen = chosen_step(step, slowest)
         if perfetto != STDOUT:
             check_target(targets["perfetto"], file, force=force)
-        chosen: int | Literal["slowest"] | None = "slowest" if slowest else step
         result = _export_run(file, targets["perfetto"], chosen, opening)
         present(result, output, to_stdout=perfetto == STDOUT)
         return

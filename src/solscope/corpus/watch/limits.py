@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from solscope.corpus.watch.rules import FEWEST, Rule
+from solscope.corpus.watch.rules import FEWEST, LimitName, Rule
 
-LimitName = Literal["max", "min", "max_increase_pct", "max_decrease_pct", "max_z", "min_z"]
 EQUAL = 1e-12
 """Values that differ by less than this share of their mean are the same."""
 

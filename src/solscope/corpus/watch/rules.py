@@ -14,19 +14,14 @@ the profiles before it (`max_increase_pct`, `max_decrease_pct`, `max_z`, `min_z`
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
 
+from solscope.compiled import parse_toml
 from solscope.corpus.queries.select import PHASE
 from solscope.errors import InputError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 StepMetric = Literal[
     "step_ms", "step_mean_ms", "step_p90_ms", "step_p99_ms", "gpu_time_pct", "tokens_per_s"
@@ -44,7 +39,8 @@ UNITS: dict[Metric, str] = {
     "part_step_us": "µs",
     "part_share_pct": "%",
 }
-LIMITS = ("max", "min", "max_increase_pct", "max_decrease_pct", "max_z", "min_z")
+LimitName = Literal["max", "min", "max_increase_pct", "max_decrease_pct", "max_z", "min_z"]
+LIMITS: tuple[LimitName, ...] = get_args(LimitName)
 FEWEST = 5
 """Earlier profiles that limits on a change or on z need; as many as `diagnose --baseline` needs."""
 MOST = 100_000
@@ -99,10 +95,10 @@ def load_rules(path: str | Path) -> list[Rule]:
     """Read a rule file; `InputError` names the rule and what is wrong with it."""
     file = Path(path)
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = parse_toml(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # Also of numbers with thousands of digits.
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not a rule file: {error}") from None
     try:
         rules = msgspec.convert(document, RuleFile).rule

@@ -97,8 +97,6 @@ def tune(
             f"no folder {place}: name a solution with --solution, or write one with "
             f"`solscope bench new {operator}`"
         )
-    if Path(place).is_dir() and not [*Path(place).glob("*.py"), *Path(place).glob("*.toml")]:
-        raise click.UsageError(f"{place}: no Python file of a solution is in this folder")
     known = read_lines(files) if files else []
     options = _options(operator, shapes, suite, device, small, timeout, hardware, allow_busy)
     with ended_as_by_hand(), Tuner(options, place, known) as tuner:
