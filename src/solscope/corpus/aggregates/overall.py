@@ -1,7 +1,9 @@
 """Sums over all profiles of a part: what a question about the whole store needs of it.
 
-They hold for questions that count every profile the same, and use all profiles of the part. Shares
-of GPU time are of the rows in the part, so that no profile may have rows in another one.
+They hold for questions that count every profile the same, the ranks of a run together as one, and
+use all profiles of the part. Shares of GPU time are of the rows in the part, so that no profile may
+have rows in another one. What a profile counts depends on the other ranks of its run: `counted` has
+it as it was when the part was made, and a question compares.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from solscope.corpus.aggregates.part import (
     names_of,
     sums_by_profile,
 )
+from solscope.corpus.runs import ranks_of, run_of
 
 Ints = npt.NDArray[np.int64]
 ONE = 1 << 40
@@ -29,25 +32,24 @@ ONE = 1 << 40
 POOLS = 200
 """Pools of profiles that an interval is drawn from."""
 FACTS = ("gpu", "model", "framework")
-PROFILE_FACTS = ("entry", "id", *FACTS)
-"""Columns of `profiles` that parts are made with."""
 _DIGITS = 8
 """Hexadecimal digits of an id that choose the pool."""
 
 
 def build(rows: pl.LazyFrame, kind: KeyKind, profiles: pl.DataFrame) -> Frames:
-    """All frames of some rows of `times`; `profiles` are those of the store."""
+    """All frames of some rows of `times`; `profiles` are those of the store (`counted`)."""
     frames = sums_by_profile(rows, kind)
     frames |= {name: pl.DataFrame() for name in OVERALL_FRAMES}
     known = (
         frames["entries"]
         .select("entry")
-        .join(profiles.select(PROFILE_FACTS), on="entry", how="left", maintain_order="left")
+        .join(profiles, on="entry", how="left", maintain_order="left")
     )
     if known.is_empty() or known["id"].null_count():
         # Rows of a batch that is still being written, or that was never committed.
         return frames
-    by_profile = _by_profile(frames["cells"], frames["entries"]["time_ns"].to_numpy(), known["id"])
+    by_profile = _by_profile(frames["cells"], frames["entries"]["time_ns"].to_numpy(), known)
+    frames["counted"] = known.select("ranks", "pool")
     frames["overall"] = _overall(by_profile, known["id"])
     pooled = by_profile.group_by("name", "pool").agg(pl.col("share").sum())
     frames["pools"] = pooled.sort("name", "pool")
@@ -57,13 +59,21 @@ def build(rows: pl.LazyFrame, kind: KeyKind, profiles: pl.DataFrame) -> Frames:
     return frames
 
 
+def counted(profiles: pl.DataFrame) -> pl.DataFrame:
+    """What parts are made with: facts of each profile, `ranks` of its run, and the run's `pool`."""
+    runs = run_of(profiles)
+    return profiles.select("entry", "id", *FACTS).with_columns(
+        pl.Series("ranks", ranks_of(runs)), pools_of(profiles["id"]).gather(runs)
+    )
+
+
 def pools_of(ids: pl.Series) -> pl.Series:
     """The pool of each profile, by the hash that its id is: the same in every store."""
     number = ids.str.head(_DIGITS).str.to_integer(base=16, strict=False, dtype=pl.Int64)
     return (number.fill_null(0) % POOLS).cast(pl.UInt8).alias("pool")
 
 
-def _by_profile(cells: pl.DataFrame, totals: Ints, ids: pl.Series) -> pl.DataFrame:
+def _by_profile(cells: pl.DataFrame, totals: Ints, known: pl.DataFrame) -> pl.DataFrame:
     """Sums by profile and name, over phases."""
     entry, name = cells["entry"].to_numpy(), cells["name"].to_numpy()
     new = first_of(entry.astype(np.int64), name.astype(np.int64))
@@ -72,16 +82,20 @@ def _by_profile(cells: pl.DataFrame, totals: Ints, ids: pl.Series) -> pl.DataFra
     }
     bounded = np.add.reduceat(cells["bounded"].cast(pl.Int64).to_numpy(), new)
     entry = entry[new]
-    scale = ONE / np.maximum(totals[entry], 1)
+    weight = (1.0 / known["ranks"].to_numpy())[entry] * ONE
+    scale = weight / np.maximum(totals[entry], 1)
+    occurs = columns["time_ns"] > 0
     return pl.DataFrame(
         {"name": name[new], **columns, "bounded": bounded}
         | {
-            "profiles": (columns["time_ns"] > 0).astype(np.int64),
+            "profiles": occurs.astype(np.int64),
+            "occurs": np.rint(weight * occurs).astype(np.int64),
             "share": np.rint(scale * columns["time_ns"]).astype(np.int64),
             "spared": np.rint(scale * columns["recoverable_ns"]).astype(np.int64),
         }
     ).with_columns(
-        pools_of(ids).gather(entry), ids.rank("ordinal").cast(pl.Int64).alias("rank").gather(entry)
+        known["pool"].gather(entry),
+        known["id"].rank("ordinal").cast(pl.Int64).alias("rank").gather(entry),
     )
 
 
@@ -92,7 +106,7 @@ def _overall(by_profile: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
     return (
         by_profile.group_by("name")
         .agg(
-            pl.col(*SUMS, "bounded", "profiles", "share", "spared").sum(),
+            pl.col(*SUMS, "bounded", "profiles", "occurs", "share", "spared").sum(),
             pl.len().cast(pl.Int64).alias("with_rows"),
             pl.col("time_ns").max().alias("longest_ns"),
             (pl.col("rank").filter(longest).min() - 1).alias("longest"),

@@ -18,7 +18,7 @@ KeyKind = Literal["operator", "shape", "category", "role", "kernel"]
 KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 SUMS = ("time_ns", "calls", "bound_ns", "bounded_ns", "bounded_calls", "recoverable_ns")
 FRAMES = ("entries", "names", "phases", "cells", "durations", "limits")
-OVERALL_FRAMES = ("overall", "pools", "seen", "kernels")
+OVERALL_FRAMES = ("overall", "pools", "counted", "seen", "kernels")
 """Frames over all profiles together; empty while one of the profiles is not in the store."""
 
 Frames = dict[str, pl.DataFrame]
@@ -67,6 +67,11 @@ class Part:
     def overall(self) -> pl.DataFrame:
         """One row per `name` with sums over all profiles; empty where they are not known."""
         return self.load("overall")
+
+    @cached_property
+    def counted(self) -> pl.DataFrame:
+        """Of each of `entries`: `ranks` of its run in all, and the `pool` of the run."""
+        return self.load("counted")
 
     @property
     def pools(self) -> pl.DataFrame:

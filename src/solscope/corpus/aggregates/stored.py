@@ -6,14 +6,14 @@ import shutil
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import polars as pl
 
 from solscope.batches import batches
 from solscope.corpus import delta
-from solscope.corpus.aggregates.overall import PROFILE_FACTS, build
+from solscope.corpus.aggregates.overall import build, counted
 from solscope.corpus.aggregates.part import (
     FRAMES,
     KINDS,
@@ -28,7 +28,7 @@ from solscope.corpus.schema import schema
 from solscope.corpus.store import Corpus
 
 FOLDER = "aggregates"
-FORMAT = "2"
+FORMAT = "3"
 """Changes with what parts hold: those of another format are not read."""
 INDEX = "index.parquet"
 SMALLEST = 256 << 10
@@ -41,9 +41,13 @@ _UNREADABLE = (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 def parts(corpus: Corpus, kind: KeyKind, profiles: pl.DataFrame) -> list[Part]:
     """What all files of `times` say about one kind of key; `profiles` are those of the store."""
 
+    @cache
+    def with_runs() -> pl.DataFrame:
+        return counted(profiles)
+
     @lru_cache(maxsize=1)  # Parts are used one after the other, and may be many.
     def made(files: tuple[str, ...]) -> Frames:
-        return build(rows(files), kind, profiles)
+        return build(rows(files), kind, with_runs())
 
     def rows(files: tuple[str, ...]) -> pl.LazyFrame:
         return _scan(files) if files else corpus.raw("times")
@@ -77,7 +81,7 @@ def store_parts(corpus: Corpus) -> int:
     large = {_stem(file): file for file, size in listed if size >= SMALLEST}
     stored = {stem for stem in _index(corpus.url) if stem in large}
     missing = [file for stem, file in large.items() if stem not in stored]
-    profiles = corpus.profiles().select(PROFILE_FACTS) if missing else pl.DataFrame()
+    profiles = counted(corpus.profiles()) if missing else pl.DataFrame()
     for file in missing:
         for kind in KINDS:
             _write(corpus.url, _stem(file), kind, build(_scan([file]), kind, profiles))

@@ -129,8 +129,7 @@ def importance_of(
 ) -> Importance:
     """The same for profiles that were selected already."""
     weight_of = weights(selection.profiles, weight)
-    uniform = weight == UNIFORM and bool((weight_of == 1).all())
-    profiles = _Weighted(weight_of, uniform, most_intervals)
+    profiles = _Weighted(weight_of, weight == UNIFORM, most_intervals)
     whole = _tables(selection, parts, profiles, by, [])
     if not whole.tables:
         raise InputError(f"{selection.corpus.url}: these profiles have no GPU time")
@@ -239,7 +238,8 @@ def _tables(
             continue
         own = facts.filter(pl.col("group") == number)
         ranked = own["code"].to_numpy()[: weighted.most_intervals]
-        means = group_means(cells, number, weighted.weight_of, ranked)
+        most = 1.0 if weighted.uniform else None  # As in stored sums.
+        means = group_means(cells, number, weighted.weight_of, ranked, most)
         rows = [_row(fact, means, cells, by) for fact in own.iter_rows(named=True)]
         rows.sort(key=lambda row: (row.key == UNMAPPED, -row.importance_pct, row.key))
         tables.append(

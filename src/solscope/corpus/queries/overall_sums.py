@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from solscope.corpus.aggregates.overall import ONE, POOLS
+from solscope.corpus.aggregates.overall import POOLS
 from solscope.corpus.aggregates.part import Part
 
 Ints = npt.NDArray[np.int64]
@@ -14,7 +14,7 @@ EACH_ALONE = 1000
 
 
 class OverallSums:
-    """Shares of the profiles of whole parts, which all count the same, by code."""
+    """Shares of the profiles of whole parts, by code; each run counts the same."""
 
     def __init__(self, with_pools: bool) -> None:
         self.with_pools = with_pools
@@ -33,7 +33,7 @@ class OverallSums:
         here = code[rows["name"].to_numpy()]
         np.add.at(self.share, here, rows["share"].to_numpy())
         np.add.at(self.spared, here, rows["spared"].to_numpy())
-        np.add.at(self.occurs, here, rows["profiles"].to_numpy() * ONE)
+        np.add.at(self.occurs, here, rows["occurs"].to_numpy())
         if not self.with_pools:
             return
         pools = part.pools

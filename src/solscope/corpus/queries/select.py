@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from solscope.corpus.queries.runs import ranks_of
+from solscope.corpus.runs import ranks_of, run_of
 from solscope.corpus.schema import METADATA
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
@@ -77,7 +77,7 @@ def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
     Ranks of a run count as one profile; GPU time is that of all of them.
     """
     if weight == UNIFORM:
-        return 1.0 / ranks_of(profiles)
+        return 1.0 / ranks_of(run_of(profiles))
     if weight == "gpu-time":
         return profiles["gpu_ns"].to_numpy().astype(np.float64)
     if not weight.startswith(TAG):
@@ -96,7 +96,7 @@ def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
     weights_of = numbers.to_numpy()
     if not weights_of.sum() > 0:
         raise InputError(f"tag {name!r} is 0 for every profile")
-    return weights_of / ranks_of(profiles)
+    return weights_of / ranks_of(run_of(profiles))
 
 
 def _written(where: Mapping[str, str] | None) -> str:

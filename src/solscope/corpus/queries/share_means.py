@@ -34,13 +34,18 @@ class Means:
     intervals: dict[int, tuple[float, float]]
 
 
-def group_means(cells: Cells, group: int, weight_of: Floats, shown: Ints) -> Means:
-    """Means of the shares in one group; the codes in `shown` get an interval."""
+def group_means(
+    cells: Cells, group: int, weight_of: Floats, shown: Ints, most: float | None = None
+) -> Means:
+    """Means of the shares in one group; the codes in `shown` get an interval.
+
+    No weight is more than `most`, by default the largest in the group; shares are rounded by it.
+    """
     inside = np.flatnonzero((cells.group_of == group) & (cells.totals > 0))
     weight = weight_of[cells.at_of[inside]]
     if not weight.sum() > 0:
         weight = np.ones(weight.size)
-    heaviest = float(weight.max())
+    heaviest = float(weight.max()) if most is None else most
     sums = _ShareSums(cells, inside, weight / heaviest, shown)
     for start in range(0, cells.units.size, AT_ONCE):
         sums.take_cells(slice(start, start + AT_ONCE))
@@ -59,7 +64,7 @@ class _ShareSums:
 
     def __init__(self, cells: Cells, inside: Ints, weight: Floats, shown: Ints) -> None:
         self.cells, self.inside, self.shown = cells, inside, shown
-        # Empty unless there is one group, which all profiles are in.
+        # Empty unless there is one group, which all profiles are in, and all runs count the same.
         start = cells.overall
         self.share, self.spared, self.occurs = (
             sums.copy() for sums in (start.share, start.spared, start.occurs)
@@ -67,7 +72,7 @@ class _ShareSums:
         self.column = np.full(cells.names.height, -1, np.int64)
         self.column[shown] = np.arange(shown.size)
         self.weight = np.full(cells.totals.size, -1.0)
-        """Of each unit, where the heaviest has 1; negative outside the group."""
+        """Of each unit, as a part of the heaviest; negative outside the group."""
         self.weight[inside] = weight
         self.pool = np.zeros(cells.totals.size, np.int64)
         if inside.size <= EACH_ALONE:

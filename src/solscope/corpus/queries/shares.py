@@ -1,7 +1,7 @@
 """Time by profile and key: what `share_means` computes shares of GPU time from.
 
 Profiles are numbered as in the selection (`at`), keys as they come (`code`). A unit is what shares
-are shares of: a profile, or one phase of it when rows are grouped by phase. Where all profiles of a
+are shares of: a profile, or one phase of it when rows are grouped by phase. Where all runs of a
 part count the same, its stored sums over them are taken, and no cell is read.
 """
 
@@ -18,9 +18,9 @@ import polars as pl
 from solscope.corpus.aggregates.overall import pools_of
 from solscope.corpus.aggregates.part import SUMS, KeyKind, first_of, names_of
 from solscope.corpus.queries.overall_sums import OverallSums
-from solscope.corpus.queries.runs import run_of
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, fact
 from solscope.corpus.queries.selected_parts import SelectedPart, SelectedParts
+from solscope.corpus.runs import ranks_of, run_of
 from solscope.errors import InputError
 
 Ints = npt.NDArray[np.int64]
@@ -71,8 +71,8 @@ def read_cells(
 ) -> Cells:
     """What all parts say about the selected profiles.
 
-    With `overall`, where all profiles count the same and are one group, sums of whole parts are
-    added there in place of their cells.
+    With `overall`, where all runs count the same and are one group, sums of whole parts are added
+    there in place of their cells.
     """
     return _Reader(selection, kind, group_by).read(parts, overall)
 
@@ -104,13 +104,16 @@ class _Reader:
             np.int64,
         )
         """Number of the facts, that rows are grouped by, of each profile."""
+        self.run_of = run_of(profiles)
+        self.ranks = ranks_of(self.run_of)
+        self.pool_of = pools_of(profiles["id"]).to_numpy().astype(np.int64)[self.run_of]
 
     def read(self, parts: SelectedParts, overall: OverallSums | None) -> Cells:
         sums = overall or OverallSums(with_pools=True)
         whole = overall is not None and overall.hold(int((parts.time_ns > 0).sum()))
         for some in parts:
             code = self._code(some.part.names)
-            if whole and some.is_whole:
+            if whole and some.is_whole and self._count_as_stored(some):
                 sums.take(some.part, code, len(self.codes))
                 self._take_sums(some.part.overall, code)
             else:
@@ -126,7 +129,6 @@ class _Reader:
         else:
             totals, there = parts.time_ns, np.flatnonzero(parts.has_rows)
         groups, group_of = self._groups(there)
-        runs = run_of(profiles)
         return Cells(
             units=units,
             codes=self._joined("codes", np.uint32),
@@ -134,8 +136,8 @@ class _Reader:
             recoverable_ns=self._joined("recoverable_ns", np.int64),
             overall=sums,
             totals=totals,
-            run_of=runs,
-            pool_of=pools_of(profiles["id"]).to_numpy().astype(np.int64)[runs],
+            run_of=self.run_of,
+            pool_of=self.pool_of,
             names=pl.DataFrame(
                 list(self.codes),
                 schema=dict.fromkeys(names_of(self.kind), pl.String()),
@@ -150,6 +152,12 @@ class _Reader:
             limits=self._counts("limits", group_of),
             split=pl.concat([self.own.clear(), *self.split]),
         )
+
+    def _count_as_stored(self, some: SelectedPart) -> bool:
+        """Whether runs have the ranks in the selection that they had when the part was made."""
+        counted = some.part.counted
+        ranks, pool = (counted[name].to_numpy() for name in ("ranks", "pool"))
+        return bool((self.ranks[some.at] == ranks).all() and (self.pool_of[some.at] == pool).all())
 
     def _phase_texts(self) -> list[str]:
         texts = [*self.phases, *[""] * (self.stride - len(self.phases))]

@@ -20,8 +20,8 @@ import polars as pl
 from solscope.corpus.aggregates.part import KeyKind
 from solscope.corpus.queries.change_points import LONGEST, change_points
 from solscope.corpus.queries.profile_sums import profile_keys, profile_sums
-from solscope.corpus.queries.runs import by_run
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, select
+from solscope.corpus.runs import by_run
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
 

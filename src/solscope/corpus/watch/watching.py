@@ -10,9 +10,9 @@ from typing import Literal
 import msgspec
 import polars as pl
 
-from solscope.corpus.queries.runs import by_run
 from solscope.corpus.queries.select import Selection, fact
 from solscope.corpus.queries.trend import point_label
+from solscope.corpus.runs import by_run
 from solscope.corpus.store import Corpus
 from solscope.corpus.watch.limits import Earlier, Limit, Tested, against_limits
 from solscope.corpus.watch.metrics import NO_STEPS, Figures

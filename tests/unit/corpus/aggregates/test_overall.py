@@ -92,6 +92,74 @@ def test_sums_and_cells_agree(
     assert answers(merged, KINDS) == expected
 
 
+@pytest.fixture
+def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+    """Single profiles, a run of two ranks and one of three, in one file with stored parts."""
+    monkeypatch.setattr(commits, "COMPACT_FROM", 2)
+    monkeypatch.setattr(stored, "SMALLEST", 1)
+    corpus = create_corpus(tmp_path / "mixed")
+    for at in range(3):
+        path = write_trace(tmp_path / f"t{at}.json", gemm_us=20 + at, day=at)
+        corpus.append([extract(str(path))])
+    for ranks in (2, 3):
+        append_run(corpus, tmp_path, ranks, range(ranks))
+    compact(corpus)
+    return corpus
+
+
+def append_run(corpus: Corpus, folder: Path, size: int, ranks: Sequence[int]) -> None:
+    """Add some ranks of one run."""
+    for rank in ranks:
+        path = folder / f"of{size}" / f"rank{rank}.json"
+        path.parent.mkdir(exist_ok=True)
+        write_trace(path, gemm_us=30 + 7 * rank, add_us=5 + size, rank=rank, ranks=size)
+        corpus.append([extract(str(path))])
+
+
+def test_sums_and_cells_agree_where_runs_are_among_the_profiles(
+    mixed: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answers_from_cells(mixed, monkeypatch, KINDS)
+    without_cells(monkeypatch)
+    assert answers(mixed, KINDS) == expected
+    # A run counts once, so that no single rank can move the mean as a profile of its own does.
+    counted = counted_frame(mixed)
+    assert sorted(counted["ranks"].to_list()) == [1, 1, 1, 2, 2, 3, 3, 3]
+
+
+def counted_frame(corpus: Corpus) -> pl.DataFrame:
+    (part,) = selected_parts(select(corpus), "operator")
+    return part.part.counted
+
+
+def test_a_rank_that_comes_later_changes_what_stored_ranks_count(
+    mixed: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = answers(mixed)
+    append_run(mixed, tmp_path, 4, [0])
+    compact(mixed)
+    append_run(mixed, tmp_path, 4, [1, 2])
+    later = answers(mixed)
+    assert later != fast
+    assert later == answers_from_cells(mixed, monkeypatch)
+    # The stored sums are of one rank that counts for itself, so that they cannot be used.
+    without_cells(monkeypatch)
+    with pytest.raises(AssertionError, match="cells were read"):
+        answers(mixed)
+
+
+def test_some_ranks_of_a_run_count_as_a_whole_one(
+    mixed: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = {"rank": "0"}
+    expected = importance(mixed, where=where)
+    assert expected.profiles == 2
+    assert expected.rows[0].frequency_pct == 100
+    with monkeypatch.context() as patch:
+        patch.setattr(SelectedPart, "is_whole", False)
+        assert importance(mixed, where=where) == expected
+
+
 def test_cells_are_read_where_profiles_do_not_count_the_same(
     merged: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,10 +43,9 @@ def run_of(profiles: pl.DataFrame) -> npt.NDArray[np.int64]:
     return runs
 
 
-def ranks_of(profiles: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """How many profiles are ranks of the same run as each one; 1 for a profile of its own."""
-    runs = run_of(profiles)
-    return np.bincount(runs, minlength=profiles.height)[runs]
+def ranks_of(runs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many profiles share the number of each one in `run_of`; 1 for a profile of its own."""
+    return np.bincount(runs, minlength=runs.size)[runs]
 
 
 def by_run(rows: pl.DataFrame) -> pl.DataFrame:

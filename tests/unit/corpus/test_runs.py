@@ -11,8 +11,8 @@ import pytest
 from solscope.corpus.ingest.add import add_profiles
 from solscope.corpus.ingest.extract import ExtractOptions
 from solscope.corpus.queries.importance import importance
-from solscope.corpus.queries.runs import TOGETHER_NS, ranks_of, run_of
 from solscope.corpus.queries.trend import trend
+from solscope.corpus.runs import TOGETHER_NS, ranks_of, run_of
 from solscope.corpus.store import Corpus, create_corpus
 from tests.unit.corpus.traces import write_trace
 
@@ -83,7 +83,7 @@ def test_the_same_names_every_night_are_a_run_each() -> None:
     runs = numbers(*rows)
     assert runs[:3] == runs[3:]
     assert len(set(runs)) == 3
-    assert ranks_of(profiles(*rows)).tolist() == [2] * 6
+    assert ranks_of(run_of(profiles(*rows))).tolist() == [2] * 6
 
 
 @pytest.fixture(scope="module")
