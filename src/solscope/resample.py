@@ -84,7 +84,7 @@ def resampled_means(samples: Sequence[Floats]) -> list[Floats]:
     as often as others.
     """
     drawn = _draws(tuple(values.size for values in samples))
-    return [_means(values, parts) for values, parts in zip(samples, drawn, strict=True)]
+    return [_means(values, blocks) for values, blocks in zip(samples, drawn, strict=True)]
 
 
 def _means(values: Floats, drawn: Iterable[Int64s]) -> Floats:
@@ -92,7 +92,7 @@ def _means(values: Floats, drawn: Iterable[Int64s]) -> Floats:
     length = block_length(size)
     blocks = np.concatenate([values, values[: length - 1]])
     sums = np.convolve(blocks, np.ones(length), mode="valid")
-    means: Floats = np.concatenate([sums.take(part).mean(axis=1) for part in drawn]) / length
+    means: Floats = np.concatenate([sums.take(starts).mean(axis=1) for starts in drawn]) / length
     center = float(values.mean())
     return center + (means - center) * widen(size)
 

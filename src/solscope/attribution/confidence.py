@@ -144,8 +144,8 @@ def known_patterns() -> frozenset[str]:
 
 def lookup(evidence: pl.Series, subject: str) -> pl.Series:
     """Confidence of each evidence; null where there is none."""
-    known = measured()[subject]
+    shares = measured()[subject]
     texts = evidence.cast(pl.String)
     seen = texts.unique().drop_nulls()
-    table = {text: STATED.get(text, known.get(text, UNSEEN)) for text in seen}
+    table = {text: STATED.get(text, shares.get(text, UNSEEN)) for text in seen}
     return texts.replace_strict(table, default=None, return_dtype=pl.Float32)

@@ -96,26 +96,32 @@ def _with_unrecognized(text: str, layers: list[Layer]) -> list[Layer]:
 
     A feed-forward part that stands before the mixer of a layer ends another layer.
     """
-    parts = {text[layer.feed_start : layer.end] for layer in layers}
-    known = sorted((p for p in parts if _count(p, PRODUCTS) >= 2), key=len, reverse=True)
+    feed_forwards = {text[layer.feed_start : layer.end] for layer in layers}
+    patterns = sorted((p for p in feed_forwards if _count(p, PRODUCTS) >= 2), key=len, reverse=True)
     out: list[Layer] = []
     for layer in layers:
         rest = layer
-        while (split := _split(text, rest, known)) is not None:
+        while (split := _split(text, rest, patterns)) is not None:
             out.append(split)
             rest = rest._replace(start=split.end)
         out.append(rest)
     return out
 
 
-def _split(text: str, layer: Layer, known: list[str]) -> Layer | None:
+def _split(text: str, layer: Layer, patterns: list[str]) -> Layer | None:
     """The first layer inside the head of another, where its feed-forward part is a known one."""
-    for part in known:
-        at = text.find(part, layer.start, layer.mixers[0].start)
-        products = [i for i in range(layer.start, max(at, 0)) if text[i] in PRODUCTS]
+    for pattern in patterns:
+        feed_start = text.find(pattern, layer.start, layer.mixers[0].start)
+        products = [i for i in range(layer.start, max(feed_start, 0)) if text[i] in PRODUCTS]
         if len(products) >= 2:
             mixer = Mixer(products[0] + 1, products[-1], "linear_attention")
-            return Layer(layer.start, at + len(part), (mixer,), at, feed_forward_kind(part))
+            return Layer(
+                layer.start,
+                feed_start + len(pattern),
+                (mixer,),
+                feed_start,
+                feed_forward_kind(pattern),
+            )
     return None
 
 
@@ -125,19 +131,19 @@ def _count(text: str, letters: frozenset[str]) -> int:
 
 def _judged(text: str, layers: list[Layer]) -> list[Layer]:
     """The layers with the check whether each has the parts that the others of its kind have."""
-    parts = [_parts(text, layer) for layer in layers]
+    counted = [_parts(text, layer) for layer in layers]
     usual = {
-        kind: Counter(p for p, x in zip(parts, layers, strict=True) if x.kind == kind)
+        kind: Counter(p for p, x in zip(counted, layers, strict=True) if x.kind == kind)
         for kind in {layer.kind for layer in layers}
     }
     return [
         layer._replace(
-            plausible=part == usual[layer.kind].most_common(1)[0][0]
-            and part.norms > 0
-            and part.feed_forward_before == 0
+            plausible=counts == usual[layer.kind].most_common(1)[0][0]
+            and counts.norms > 0
+            and counts.feed_forward_before == 0
             and layer.feed_forward != "none"
         )
-        for layer, part in zip(layers, parts, strict=True)
+        for layer, counts in zip(layers, counted, strict=True)
     ]
 
 

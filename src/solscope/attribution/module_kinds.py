@@ -99,7 +99,7 @@ def _by_activity(stacks: Stacks, kind_of_module: dict[str, str]) -> pl.Series:
 def _kind(tree: Tree, layer: str) -> str | None:
     """The kind of a layer by the classes below it; None where they name no mixer."""
     parts = list(_parts(tree, layer, _class(layer), frozenset()))
-    mixers = sorted(part for part in parts if part.endswith("attention"))
+    mixers = sorted(name for name in parts if name.endswith("attention"))
     feed = "moe" if "moe" in parts else "dense" if "dense" in parts else "none"
     return "+".join((*mixers, feed)) if mixers else None
 

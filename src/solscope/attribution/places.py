@@ -93,8 +93,8 @@ def find_places(
             shapes = tuple(products[row] for row in rows)
             placed_pass = _place_pass(tuple(text), shapes, cut=not whole)
             if placed_pass is not None:
-                known = [labels.setdefault(label, len(labels)) for label in placed_pass.labels]
-                code[rows] = np.array([*known, -1])[placed_pass.code]
+                numbers = [labels.setdefault(label, len(labels)) for label in placed_pass.labels]
+                code[rows] = np.array([*numbers, -1])[placed_pass.code]
                 layer[rows] = placed_pass.layer
                 generates[rows] = MODELS.index(placed_pass.model)
         _place_transfers(table, sequence, labels, code)

@@ -280,17 +280,17 @@ def _rotated(text: str, first: int) -> int:
 
 def _projections(text: str, shapes: Sequence[Product | None], cached: bool) -> dict[int, str]:
     """Roles of the products before the mixer: one projection, or the chain of MLA."""
-    at = [i for i, letter in enumerate(text) if letter == Letter.GEMM]
-    known = [shapes[i] for i in at]
+    products = [i for i, letter in enumerate(text) if letter == Letter.GEMM]
+    read = [shapes[i] for i in products]
     if not cached:
-        return dict.fromkeys(at, "qkv")
-    if all(shape is not None for shape in known):
-        chained = _chain_by_shapes(at, [shape for shape in known if shape is not None])
+        return dict.fromkeys(products, "qkv")
+    if all(shape is not None for shape in read):
+        chained = _chain_by_shapes(products, [shape for shape in read if shape is not None])
     else:
-        chained = _chain_by_order(text, at)
-    roles = dict.fromkeys(at, "q_a_kv_a" if chained else "qkv")
+        chained = _chain_by_order(text, products)
+    roles = dict.fromkeys(products, "q_a_kv_a" if chained else "qkv")
     # Queries may do without a latent: then they are projected beside that of keys and values.
-    direct = len(chained) == 1 and len(at) > 2
+    direct = len(chained) == 1 and len(products) > 2
     for order, i in enumerate(chained):
         roles[i] = "q_b" if order == 0 and not direct else "kv_b"
     return roles
@@ -302,11 +302,11 @@ def _aside(shapes: Sequence[Product | None], products: Mapping[int, str]) -> int
     Products that read something narrower than the residual stream, before others that read the
     stream itself, mix streams or add adapters: what attention projects comes after them.
     """
-    known = {i: shape for i in products if (shape := shapes[i]) is not None}
-    if "qkv" not in products.values() or not known:
+    recorded = {i: shape for i in products if (shape := shapes[i]) is not None}
+    if "qkv" not in products.values() or not recorded:
         return 0
-    stream = known[min(known)].inner
-    reads = {i: shape.inner == stream and shape.batch == 1 for i, shape in known.items()}
+    stream = recorded[min(recorded)].inner
+    reads = {i: shape.inner == stream and shape.batch == 1 for i, shape in recorded.items()}
     last = max((i for i, read in reads.items() if read), default=-1)
     aside = max((i for i, read in reads.items() if not read and i < last), default=-1)
     return min(i for i in products if i > aside) if aside >= 0 else 0
@@ -343,8 +343,8 @@ def _mixer(text: str, linear: bool) -> list[str]:
         # What mixes tokens here is not recognized.
         return [OTHER] * len(text)
     if linear:
-        known = {Letter.CONVOLUTION.value: "conv", Letter.GATE.value: "gating"}
-        return [known.get(letter, "delta_rule") for letter in text]
+        roles = {Letter.CONVOLUTION.value: "conv", Letter.GATE.value: "gating"}
+        return [roles.get(letter, "delta_rule") for letter in text]
     first = max(text.find(Letter.ATTENTION), 0)
     return [
         "attention_combine" if letter == Letter.ATTENTION_HELPER and at > first else "attention"

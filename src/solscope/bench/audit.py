@@ -121,8 +121,8 @@ def inconsistencies(result: ShapeResult) -> Iterator[tuple[Kind, str]]:
         yield "inconsistent", f"its bound is {result.bound_us:g} us, the suite gives {bound:g}"
 
 
-def _same(one: float, other: float) -> bool:
-    return abs(one - other) <= SAME * max(abs(one), abs(other))
+def _same(value: float, other: float) -> bool:
+    return abs(value - other) <= SAME * max(abs(value), abs(other))
 
 
 def _shipped() -> Callable[[ShapeResult], str | None]:

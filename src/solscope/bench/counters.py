@@ -112,9 +112,9 @@ def counters(
         operator, shape.axes, shape.axes, hardware, published=shape.suite == DEFAULT_SUITE
     )
     kernels = _kernels(launches, calls)
-    time_us = _sum([one.time_us for one in kernels])
-    moved = _sum([one.dram_bytes for one in kernels])
-    found = Counters(
+    time_us = _sum([kernel.time_us for kernel in kernels])
+    moved = _sum([kernel.dram_bytes for kernel in kernels])
+    result = Counters(
         operator=shape.operator,
         shape=shape.shape,
         solution=solution,
@@ -133,7 +133,7 @@ def counters(
         kernels=kernels,
         findings=[],
     )
-    return msgspec.structs.replace(found, findings=_findings(found, hardware))
+    return msgspec.structs.replace(result, findings=_findings(result, hardware))
 
 
 def _kernels(launches: Sequence[Launch], calls: int) -> list[KernelCounters]:
@@ -143,7 +143,10 @@ def _kernels(launches: Sequence[Launch], calls: int) -> list[KernelCounters]:
     kernels = []
     for name, own in by_name.items():
         longest = max(own, key=lambda launch: launch.time_us or 0.0)
-        time_us, moved = _sum([one.time_us for one in own]), _sum([one.dram_bytes for one in own])
+        time_us, moved = (
+            _sum([kernel.time_us for kernel in own]),
+            _sum([kernel.dram_bytes for kernel in own]),
+        )
         kernels.append(
             KernelCounters(
                 kernel=name,
@@ -155,23 +158,23 @@ def _kernels(launches: Sequence[Launch], calls: int) -> list[KernelCounters]:
                 sm_pct=longest.sm_pct,
             )
         )
-    return sorted(kernels, key=lambda one: -(one.time_us or 0.0))
+    return sorted(kernels, key=lambda kernel: -(kernel.time_us or 0.0))
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    counted = [value for value in values if value is not None]
+    return sum(counted) if len(counted) == len(values) else None
 
 
-def _findings(found: Counters, hardware: Hardware | None) -> list[str]:
+def _findings(result: Counters, hardware: Hardware | None) -> list[str]:
     """What the counters say, in sentences; only what follows from them."""
     findings = []
-    launches = sum(one.launches for one in found.kernels)
-    if found.bytes_ratio is not None and found.dram_bytes is not None:
-        both = f"{_size(found.dram_bytes)}, the operator needs {_size(found.operator_bytes)}"
-        if found.bytes_ratio > MARGIN:
-            findings.append(f"it moves {found.bytes_ratio:.2f}x the bytes: {both}")
-        elif found.bytes_ratio < 1 / MARGIN:
+    launches = sum(kernel.launches for kernel in result.kernels)
+    if result.bytes_ratio is not None and result.dram_bytes is not None:
+        both = f"{_size(result.dram_bytes)}, the operator needs {_size(result.operator_bytes)}"
+        if result.bytes_ratio > MARGIN:
+            findings.append(f"it moves {result.bytes_ratio:.2f}x the bytes: {both}")
+        elif result.bytes_ratio < 1 / MARGIN:
             why = "caches held the rest, or not all kernels were counted"
             findings.append(f"fewer bytes were counted than the operator needs: {both}; {why}")
         else:
@@ -180,12 +183,12 @@ def _findings(found: Counters, hardware: Hardware | None) -> list[str]:
         findings.append(
             f"{launches:g} launches per call: what one writes and the next reads may go through HBM"
         )
-    if found.time_us and (found.limiter or "").startswith("tensor"):
-        rate = found.operator_flop / found.time_us / 1e6
+    if result.time_us and (result.limiter or "").startswith("tensor"):
+        rate = result.operator_flop / result.time_us / 1e6
         findings.append(f"it computes at {rate:,.0f} TFLOP/s, counting the operator's own FLOPs")
     peak = None if hardware is None else hardware.value("hbm.bandwidth")
-    if peak and found.dram_bytes is not None and found.time_us:
-        share = 1e8 * found.dram_bytes / found.time_us / peak
+    if peak and result.dram_bytes is not None and result.time_us:
+        share = 1e8 * result.dram_bytes / result.time_us / peak
         findings.append(f"its kernels reach {share:.0f} % of the HBM bandwidth")
     return findings
 

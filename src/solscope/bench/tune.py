@@ -35,14 +35,14 @@ MOST_ATTEMPTS = 10
 class Tuner:
     """Attempts at one operator; a context manager that ends what it started."""
 
-    def __init__(self, options: Options, place: str, known: Sequence[ShapeResult]) -> None:
+    def __init__(self, options: Options, place: str, earlier: Sequence[ShapeResult]) -> None:
         """`place` is the solution, as `find_solution` takes it."""
         self.options = options
         self.place = place
         (self.operator,) = options.operators
         find_solution(place).required_file(self.operator)
         self.device = device_name(options.device)
-        self.known = self._comparable(known)
+        self.earlier = self._comparable(earlier)
         self.attempts: list[Attempt] = []
         self._passed: list[ShapeResult] = []
         """Lines of the last attempt that passed."""
@@ -69,10 +69,10 @@ class Tuner:
         solution = find_solution(self.place)
         baseline = built_in().get(BASELINE)
         solutions = [solution]
-        if not self.known and solution.name != BASELINE and baseline.file(self.operator):
+        if not self.earlier and solution.name != BASELINE and baseline.file(self.operator):
             solutions.append(baseline)
         lines = self._run(replace(self.options, solutions=solutions), progress)
-        self.known += self._comparable([line for line in lines if line.solution != solution.name])
+        self.earlier += self._comparable([line for line in lines if line.solution != solution.name])
         own = [line for line in lines if line.solution == solution.name]
         return self._noted(solution.name, sorted(own, key=lambda line: -line.weight))
 
@@ -102,7 +102,7 @@ class Tuner:
         return restate(fitting) if options.scale == 1 else fitting
 
     def _noted(self, name: str, lines: Sequence[ShapeResult]) -> Tuning:
-        best = {line.shape: line for line in best_per_shape(self.known, self.operator)}
+        best = {line.shape: line for line in best_per_shape(self.earlier, self.operator)}
         before = {line.shape: line for line in self._passed}
         shapes = [_shape(line, best.get(line.shape), before.get(line.shape)) for line in lines]
         attempt = self._attempt(lines, shapes)
@@ -163,7 +163,7 @@ class Tuner:
 def _shape(line: ShapeResult, best: ShapeResult | None, before: ShapeResult | None) -> TunedShape:
     median_us = line.median_us if line.status == "passed" else None
     best_us = None if best is None else best.median_us
-    found = None if before is None else contrast_lines(before, line)
+    contrast = None if before is None else contrast_lines(before, line)
     return TunedShape(
         shape=line.shape,
         weight=line.weight,
@@ -175,8 +175,8 @@ def _shape(line: ShapeResult, best: ShapeResult | None, before: ShapeResult | No
         best_us=best_us,
         best_by=None if best is None else best.solution,
         of_best=median_us / best_us if median_us and best_us else None,
-        of_last=None if found is None else found.ratio,
-        change=None if found is None else found.verdict,
+        of_last=None if contrast is None else contrast.ratio,
+        change=None if contrast is None else contrast.verdict,
     )
 
 

@@ -80,13 +80,13 @@ def choose(listed: Sequence[Workload], shapes: str) -> list[Workload]:
     if shapes.startswith("top") and shapes[3:].isdecimal() and int(shapes[3:]):
         ordered = sorted(listed, key=lambda shape: -shape.weight)
         return ordered[: int(shapes[3:])]
-    wanted = [part.strip() for part in shapes.split(",") if part.strip()]
-    known = {shape.shape: shape for shape in listed}
-    lacking = [shape for shape in wanted if shape not in known]
+    wanted = [name.strip() for name in shapes.split(",") if name.strip()]
+    by_name = {shape.shape: shape for shape in listed}
+    lacking = [shape for shape in wanted if shape not in by_name]
     if lacking or not wanted:
-        has = ", ".join(known)
+        has = ", ".join(by_name)
         raise UsageError(f"no shape {', '.join(lacking) or shapes!r} (available: {has}; or all)")
-    return [known[shape] for shape in wanted]
+    return [by_name[shape] for shape in wanted]
 
 
 def scaled(operator: Operator, axes: Mapping[str, Any], scale: float) -> dict[str, Any]:

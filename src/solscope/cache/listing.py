@@ -37,14 +37,14 @@ def stored(cache: Path) -> list[Entry]:
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.used_s)
 
 
-def owned(folder: Path, part: str) -> list[Path]:
+def owned(folder: Path, kind: str) -> list[Path]:
     """What solscope itself wrote into the folder of one part of the cache.
 
     Only this may be deleted: whatever has another name is not ours. Empty when the folder cannot be
     listed.
     """
     try:
-        return [path for path in folder.iterdir() if _OWNED[part].fullmatch(path.name)]
+        return [path for path in folder.iterdir() if _OWNED[kind].fullmatch(path.name)]
     except OSError:
         return []
 

@@ -153,5 +153,5 @@ class Spin:
 HOST_SENSORS = (CpuTime, Frequency, Pressure, Memory)
 
 
-def _percent(part: int, total: int) -> float:
-    return round(100.0 * part / total, 2)
+def _percent(busy: int, total: int) -> float:
+    return round(100.0 * busy / total, 2)

@@ -184,8 +184,8 @@ class Corpus:
     def remove(self, ids: Iterable[str]) -> list[str]:
         """Remove profiles by id; returns those that were there."""
         removed: list[str] = []
-        for part in _parts(sorted(set(ids)), REMOVED_AT_ONCE):
-            removed += self.remove_rows("id", part)
+        for batch in _parts(sorted(set(ids)), REMOVED_AT_ONCE):
+            removed += self.remove_rows("id", batch)
         return sorted(removed)
 
     def remove_rows(self, column: str, values: list[str]) -> list[str]:
@@ -212,8 +212,8 @@ class Corpus:
 
     def delete_entries(self, name: str, entries: Sequence[str]) -> None:
         """Remove the rows of attempts from one table."""
-        for part in _parts(list(entries), REMOVED_AT_ONCE):
-            commits.delete(self.table_url(name), "entry", part)
+        for batch in _parts(list(entries), REMOVED_AT_ONCE):
+            commits.delete(self.table_url(name), "entry", batch)
 
     def claim(self, kind: str, batch: int | None = None, chains: tuple[str, ...] = ()) -> int:
         """A commit to `profiles` without rows: the next number, or a later one."""

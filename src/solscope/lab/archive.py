@@ -61,18 +61,18 @@ def pack(files: Iterable[Path], folder: Path) -> list[Path]:
 
 def unpack(folder: Path) -> list[Path]:
     """Unpack all parts in `folder` into the same folder, traces as `.gz`."""
-    parts = sorted(folder.glob("part-*.tar"))
-    if not parts:
+    files = sorted(folder.glob("part-*.tar"))
+    if not files:
         raise InputError(
             f"{folder}: no part-*.tar in it, as `solscope lab record --archive` writes"
         )
     written = []
-    for part in parts:
+    for file in files:
         try:
-            with tarfile.open(part) as archive:
+            with tarfile.open(file) as archive:
                 taken = [_take(archive, member, folder) for member in archive]
         except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-            raise DamagedFileError(f"{part}: {error}") from error
+            raise DamagedFileError(f"{file}: {error}") from error
         written += [target for target in taken if target is not None]
     return written
 

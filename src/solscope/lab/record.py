@@ -232,7 +232,7 @@ class _Recorder:
         self._say(f"compressing {len(self._files)} files")
         if self._options.archive:
             parts = archive.pack(self._files, self._options.out)
-            summary.parts = [part.name for part in parts]
+            summary.parts = [file.name for file in parts]
         else:
             archive.compress(self._files, self._options.out)
         return summary

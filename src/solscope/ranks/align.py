@@ -90,15 +90,15 @@ def _rivals(base: Calls, other: Calls) -> set[int]:
     gaps, theirs = np.diff(base.end), np.diff(other.end)
     length = min(PROBE, gaps.size // 2)
     places = np.lib.stride_tricks.sliding_window_view(theirs, length)
-    found: set[int] = set()
+    shifts: set[int] = set()
     for start in np.linspace(0, gaps.size - length, PROBES).astype(int).tolist():
         first = max(0, start - FAR)
         near = places[first : start + FAR]
         apart = np.median(np.abs(near - gaps[start : start + length]), axis=1)
         best = np.argsort(apart, kind="stable")[:RIVALS]
-        found |= {int(at) + first - start for at in best}
+        shifts |= {int(at) + first - start for at in best}
     # Far shifts leave few calls to compare.
-    return {shift for shift in found if shift and abs(shift) < gaps.size // 2}
+    return {shift for shift in shifts if shift and abs(shift) < gaps.size // 2}
 
 
 def align_peers(base: Calls, other: Calls) -> tuple[Ints, Ints, list[str]]:
@@ -107,9 +107,9 @@ def align_peers(base: Calls, other: Calls) -> tuple[Ints, Ints, list[str]]:
     A send may end long before its receive, which waits for a stage to be free: their ends need not
     lie together. But messages of one direction do not overtake one another.
     """
-    found = align(base, other)
-    if found[0].size >= MOSTLY * min(base.row.size, other.row.size):
-        return found
+    aligned = align(base, other)
+    if aligned[0].size >= MOSTLY * min(base.row.size, other.row.size):
+        return aligned
     mine, theirs = [], []
     for key in np.intersect1d(base.key, other.key):
         a, b = np.flatnonzero(base.key == key), np.flatnonzero(other.key == key)

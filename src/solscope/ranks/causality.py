@@ -70,9 +70,9 @@ def _at_most(run: Run, matched: Matched, start: Floats, end: Floats) -> Floats:
             if cause == effect:
                 continue
             apart = (end[:, effect] - start[:, cause])[causes[:, cause]]
-            known = np.sort(apart[~np.isnan(apart)])
-            if known.size >= LEAST_MESSAGES:
-                ahead[cause, effect] = known[int(ODD * known.size)]
+            differences = np.sort(apart[~np.isnan(apart)])
+            if differences.size >= LEAST_MESSAGES:
+                ahead[cause, effect] = differences[int(ODD * differences.size)]
     return ahead
 
 

@@ -140,11 +140,11 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
     ]
     if spread is None:
         zeros = np.array(bases) - bases[0] if bases else np.empty(0)
-        found = limits(run, matched, start + zeros, end + zeros) if len(bases) > 1 else None
-        if found is not None:
-            back = tuple(Correction(shift_ns=-round(offset)) for offset in found.offset)
-            moved = [t + zeros - found.offset for t in (start, end)]
-            return _by_messages(run, found), Times(moved[0], moved[1], back)
+        by_messages = limits(run, matched, start + zeros, end + zeros) if len(bases) > 1 else None
+        if by_messages is not None:
+            back = tuple(Correction(shift_ns=-round(offset)) for offset in by_messages.offset)
+            moved = [t + zeros - by_messages.offset for t in (start, end)]
+            return _by_messages(run, by_messages), Times(moved[0], moved[1], back)
         why = "fewer than two ranks share collectives whose ends can be compared"
         return Clock("durations", None, None, None, why, rows), times
     apart = [row.offset_us for row in rows if row.offset_us is not None]
@@ -152,14 +152,14 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
     return Clock("collectives", error, spread / 1e3, max(apart) - min(apart), None, rows), times
 
 
-def _by_messages(run: Run, found: Limits) -> Clock:
+def _by_messages(run: Run, limits: Limits) -> Clock:
     rows = [
         RankClock(rank.rank, offset / 1e3, None, error / 1e3, rank.calls.height)
-        for rank, offset, error in zip(run.ranks, found.offset, found.error, strict=True)
+        for rank, offset, error in zip(run.ranks, limits.offset, limits.error, strict=True)
     ]
-    method = "recorded" if found.recorded else "messages"
-    apart = float(np.ptp(found.offset)) / 1e3
-    return Clock(method, float(found.error.max()) / 1e3, None, apart, None, rows)
+    method = "recorded" if limits.recorded else "messages"
+    apart = float(np.ptp(limits.offset)) / 1e3
+    return Clock(method, float(limits.error.max()) / 1e3, None, apart, None, rows)
 
 
 def _matrix(run: Run, matched: Matched, name: str, bases: list[int]) -> Floats:
@@ -223,9 +223,9 @@ def _lines(ends: Floats) -> list[_Line]:
 def _middle(ends: Floats, lines: list[_Line], done: list[int]) -> Floats:
     """The middle of all ranks' ends on the common clock."""
     moved = np.stack([ends[:, at] - lines[at].at(ends[:, at]) for at in done], 1)
-    known = ~np.isnan(moved).all(1)
+    covered = ~np.isnan(moved).all(1)
     middle = np.full(ends.shape[0], np.nan)
-    middle[known] = np.nanmedian(moved[known], axis=1)
+    middle[covered] = np.nanmedian(moved[covered], axis=1)
     return middle
 
 

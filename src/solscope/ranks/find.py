@@ -133,7 +133,7 @@ def _place(path: str) -> tuple[int, ...]:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     parts = re.split(r"(\d+)", name)
-    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
+    return [(int(piece[:18]), "") if piece.isdecimal() else (-1, piece) for piece in parts]
 
 
 def run_name(paths: Sequence[str]) -> str:

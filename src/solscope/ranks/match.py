@@ -197,7 +197,7 @@ def _describe(ranks: tuple[Rank, ...], index: Ints, how: list[str]) -> pl.DataFr
     Steps are numbered as by the rank with most collectives: others may have begun later.
     """
     count = index.shape[0]
-    total, known = np.zeros(count), np.zeros(count)
+    total, sizes_given = np.zeros(count), np.zeros(count)
     order = sorted(range(len(ranks)), key=lambda at: int((index[:, at] >= 0).sum()))
     shifts = step_shifts(ranks, index)
     facts = pl.DataFrame(schema={name: CALL_SCHEMA[name] for name in _FACTS}).clear(count)
@@ -212,8 +212,8 @@ def _describe(ranks: tuple[Rank, ...], index: Ints, how: list[str]) -> pl.DataFr
         size = mine["bytes"].cast(pl.Float64).to_numpy()
         sized = has_call & ~np.isnan(size)
         total[sized] += size[sized]
-        known[sized] += 1
-    sizes = [int(t / k) if k else None for t, k in zip(total, known, strict=True)]
+        sizes_given[sized] += 1
+    sizes = [int(t / k) if k else None for t, k in zip(total, sizes_given, strict=True)]
     kinds = ["send_receive" if kind in POINT_TO_POINT else kind for kind in facts["kind"]]
     return pl.DataFrame(
         {

@@ -95,7 +95,7 @@ def near_pairs(base: Calls, other: Calls, line: Floats, reach: float) -> tuple[I
 def refined_pairs(base: Calls, other: Calls, pairs: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """Pairs whose ends lie together on clocks whose offset may change slowly.
 
-    The line through the pairs found so far replaces the offset.
+    The line through the pairs so far replaces the offset.
     """
     for reach in (3 * TOGETHER_NS, TOGETHER_NS):
         mine, theirs = pairs
@@ -139,9 +139,9 @@ def _nearest(keys: Ints, ends: Floats, other_keys: Ints, other_ends: Floats) -> 
         theirs.append(b[to_b[mutual]])
     if not mine:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    found = np.concatenate(mine), np.concatenate(theirs)
-    order = np.argsort(found[0], kind="stable")
-    return found[0][order], found[1][order]
+    pairs = np.concatenate(mine), np.concatenate(theirs)
+    order = np.argsort(pairs[0], kind="stable")
+    return pairs[0][order], pairs[1][order]
 
 
 def _closest(points: Floats, among: Floats) -> Ints:

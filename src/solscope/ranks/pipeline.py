@@ -140,7 +140,7 @@ def describe(
             _of_rank(run, matched, split, counted, at, rank_steps[at], lengths[at])
             for at in members
         ]
-        mean = {name: float(np.mean([one[name] for one in each])) for name in each[0]}
+        mean = {name: float(np.mean([stage[name] for stage in each])) for name in each[0]}
         step = mean.pop("step_ms")
         away = mean["receive_ms"] + mean["send_ms"] + mean["other_ms"]
         numbers = [run.ranks[at].rank for at in members]

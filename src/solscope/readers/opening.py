@@ -120,10 +120,10 @@ class Opening:
 
     @cached_property
     def _settings(self) -> Settings | None:
-        found = settings() if self._options.cache else None
-        if found is None or not self._path.is_file() or _has_unsaved_changes(self._path):
+        chosen = settings() if self._options.cache else None
+        if chosen is None or not self._path.is_file() or _has_unsaved_changes(self._path):
             return None
-        return found if self._path.stat().st_size >= found.min_bytes else None
+        return chosen if self._path.stat().st_size >= chosen.min_bytes else None
 
     @cached_property
     def _head(self) -> Head:

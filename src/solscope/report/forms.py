@@ -122,4 +122,4 @@ def render_markdown(name: str, result: Any, options: Mapping[str, Any]) -> str:
 
 def one_below_the_other(pages: Iterable[Sequence[Printable]]) -> list[Printable]:
     """The parts of several results, with an empty line between two."""
-    return [part for page in pages for part in (Text(""), *page)][1:]
+    return [block for page in pages for block in (Text(""), *page)][1:]

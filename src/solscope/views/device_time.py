@@ -41,8 +41,8 @@ _last: list[tuple[weakref.ref[Attributed], list[DeviceTime]]] = []
 
 def device_times(attributed: Attributed) -> list[DeviceTime]:
     """The devices of a profile by rank and number; none for one without a time line."""
-    for known, times in _last:
-        if known() is attributed:
+    for reference, times in _last:
+        if reference() is attributed:
             return list(times)
     times = _device_times(attributed)
     _last[:] = [(weakref.ref(attributed, lambda _: _last.clear()), times)]

@@ -185,14 +185,18 @@ def _stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, _Stack
 def _distinct(names: pl.Series) -> tuple[list[str], Int64s]:
     """The distinct names without addresses of objects, and which one each row has."""
     rows = pl.DataFrame({"name": names.cast(pl.Categorical)})
-    known = rows.unique(maintain_order=True).with_columns(
+    distinct = rows.unique(maintain_order=True).with_columns(
         # Python writes the address of an object into the name of its method.
         pl.col("name").cast(pl.String).str.replace(_ADDRESS, "").fill_null("").alias("shown")
     )
-    shown = known["shown"].unique(maintain_order=True)
+    shown = distinct["shown"].unique(maintain_order=True)
     code = pl.col("shown").replace_strict(shown, range(shown.len()), return_dtype=pl.Int64)
     which = rows.join(
-        known.select("name", code), on="name", how="left", nulls_equal=True, maintain_order="left"
+        distinct.select("name", code),
+        on="name",
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
     )["shown"]
     return shown.to_list(), which.to_numpy()
 

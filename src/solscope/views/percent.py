@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def percent_of(part: float | None, whole: float | None) -> float | None:
+def percent_of(amount: float | None, whole: float | None) -> float | None:
     """`part` of `whole`; null if either is unknown or the whole is 0."""
-    return 100.0 * part / whole if part is not None and whole else None
+    return 100.0 * amount / whole if amount is not None and whole else None

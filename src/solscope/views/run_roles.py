@@ -180,12 +180,12 @@ def keys(sides: Sequence[PhaseOfRun]) -> list[tuple[str | None, str | None, str,
     groups, roles = [*GROUPS, "prologue", "epilogue"], list(ROLES)
 
     def place(key: tuple[str | None, str | None, str, bool]) -> tuple[object, ...]:
-        kind, part, role, communication = key
+        kind, section, role, communication = key
         first = role.split(":")[0]
         return (
             kind is None,
             kind or "",
-            groups.index(part) if part in groups else len(groups),
+            groups.index(section) if section in groups else len(groups),
             roles.index(first) if first in roles else len(roles),
             communication,
             role,
@@ -198,10 +198,10 @@ def times(
     side: PhaseOfRun, key: tuple[str | None, str | None, str, bool], column: str = "total_ns"
 ) -> dict[int, float]:
     """Time of one role by rank, us per step; 0 on ranks that do not have it."""
-    kind, part, role, communication = key
+    kind, section, role, communication = key
     wanted = (
         pl.col("layer_kind").eq_missing(pl.lit(kind))
-        & pl.col("part").eq_missing(pl.lit(part))
+        & pl.col("part").eq_missing(pl.lit(section))
         & (pl.col("role") == role)
         & (pl.col("communication") == communication)
     )

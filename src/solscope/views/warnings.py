@@ -55,11 +55,11 @@ def _untimed(attributed: Attributed) -> Iterator[ProfileWarning]:
 
 
 def _unplaced(attributed: Attributed) -> Iterator[ProfileWarning]:
-    found = why_unplaced(attributed.activities)
-    if found is not None and found.training:
-        yield ProfileWarning("training", found.reason)
-    elif found is not None:
-        yield ProfileWarning("recommendation", found.reason)
+    structure = why_unplaced(attributed.activities)
+    if structure is not None and structure.training:
+        yield ProfileWarning("training", structure.reason)
+    elif structure is not None:
+        yield ProfileWarning("recommendation", structure.reason)
 
 
 def _unlinked(attributed: Attributed) -> Iterator[ProfileWarning]:

@@ -158,7 +158,7 @@ class Library:
 
     def ignored_results(self) -> list[str]:
         """What is said about edited lines, which do not count."""
-        return [encodable(one) for one in describe_edited(self._results()[1])]
+        return [encodable(result) for result in describe_edited(self._results()[1])]
 
     def _results(self) -> tuple[list[ShapeResult], dict[str, list[int]]]:
         if not self.result_files:
@@ -166,9 +166,9 @@ class Library:
                 "no benchmark results are shown here; start with a results file (.jsonl)"
             )
         key = ("results", *self.result_stamps())
-        found: tuple[list[ShapeResult], dict[str, list[int]]]
-        found = self.tables.get(key, lambda: read_intact(self.result_files))
-        return found
+        read: tuple[list[ShapeResult], dict[str, list[int]]]
+        read = self.tables.get(key, lambda: read_intact(self.result_files))
+        return read
 
     def unreadable_results(self) -> list[tuple[str, str]]:
         """Files of benchmark results that cannot be read, with the reason."""

@@ -85,8 +85,8 @@ class StoreView:
             return self.newest.version()
         key = (self.url, changed, "version")
         cached = self.disk_cache.get(key, lambda: msgspec.json.encode(self.newest.version()))
-        found: Version = msgspec.json.decode(cached, type=Version)
-        return found
+        version: Version = msgspec.json.decode(cached, type=Version)
+        return version
 
     def look_again(self) -> None:
         """Forget which version was the newest: someone has written."""

@@ -255,12 +255,14 @@ class Worker:
 
 def _descendants(pid: int) -> list[int]:
     """Processes that a process started, and those that these started."""
-    found: list[int] = []
+    pids: list[int] = []
     for listed in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError, ValueError):
             children = [int(child) for child in listed.read_text().split()]
-            found += [one for child in children for one in (child, *_descendants(child))]
-    return found
+            pids += [
+                descendant for child in children for descendant in (child, *_descendants(child))
+            ]
+    return pids
 
 
 def read_answer(request: Request[R], message: dict[str, Any]) -> tuple[Answer, R | None]:

@@ -163,12 +163,12 @@ def _operators(
     for shape, share in zip(contrasts, shares, strict=True):
         by_name[shape.operator].append((shape, share))
     total = sum(share * shape.a_us for shape, share in zip(contrasts, shares, strict=True))
-    found = []
+    contrasted = []
     for operator, rows in by_name.items():
         a_us = sum(share * shape.a_us for shape, share in rows)
         b_us = sum(share * shape.b_us for shape, share in rows)
         verdicts = [shape.verdict for shape, _ in rows]
-        found.append(
+        contrasted.append(
             OperatorContrast(
                 operator=operator,
                 shapes=len(rows),
@@ -179,7 +179,7 @@ def _operators(
                 change_pct=100 * (b_us - a_us) / total,
             )
         )
-    return sorted(found, key=lambda row: -abs(row.change_pct))
+    return sorted(contrasted, key=lambda row: -abs(row.change_pct))
 
 
 def _require_alike(a: ShapeResult, b: ShapeResult) -> None:

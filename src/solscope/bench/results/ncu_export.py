@@ -145,7 +145,7 @@ def _value(metric: str, unit: str, text: str, where: str) -> _Metrics:
 
 def _launch(name: str, metrics: _Metrics) -> Launch:
     def first(names: Sequence[str]) -> float | None:
-        return next((metrics[one] for one in names if one in metrics), None)
+        return next((metrics[name] for name in names if name in metrics), None)
 
     read, written, moved = first(READ), first(WRITTEN), first(MOVED)
     both = None if read is None or written is None else read + written

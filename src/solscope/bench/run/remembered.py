@@ -55,7 +55,7 @@ def slow_calls(first: Sequence[float], later: Sequence[float], least_us: float) 
     """
     fastest = min(first)
     computing = min(fastest / MIN_SPEEDUP, fastest - least_us)
-    return sum(one >= computing for one in later)
+    return sum(time_us >= computing for time_us in later)
 
 
 @cache

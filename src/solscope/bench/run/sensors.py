@@ -61,10 +61,10 @@ class Card:
         devices = self._nvml.devices()
         if not devices:
             raise MissingSensorError("NVML finds no GPU")
-        known = self._nvml.by_uuid(uuid) if uuid is not None and len(devices) > 1 else None
-        if known is None and len(devices) > 1:
+        device = self._nvml.by_uuid(uuid) if uuid is not None and len(devices) > 1 else None
+        if device is None and len(devices) > 1:
             raise MissingSensorError(f"NVML does not show which of {len(devices)} GPUs is timed")
-        self._device = devices[0] if known is None else known
+        self._device = devices[0] if device is None else device
 
     def _number(self, name: str, *arguments: int) -> float:
         value = self._nvml.number(name, self._device, *arguments)
@@ -162,5 +162,5 @@ def _uuid() -> str | None:
 
 
 def _range(values: Sequence[float]) -> list[float]:
-    known = [value for value in values if value == value]
-    return [min(known), median(known), max(known)] if known else []
+    finite = [value for value in values if value == value]
+    return [min(finite), median(finite), max(finite)] if finite else []

@@ -102,7 +102,7 @@ def _samples(trial: Trial, many: list[int], empty: float) -> tuple[list[float], 
     if cpu_s > MAX_CPU_SHARE * threads * wall_s + LEAST_CPU_S:
         why = f"took {cpu_s / wall_s:.1f} s of processor time per second with {threads} thread"
         measured.verdict.fail("cheating", f"{why}{'s' * (threads > 1)} allowed")
-    return samples, [one for at, one in enumerate(samples) if at != change_at]
+    return samples, [sample for index, sample in enumerate(samples) if index != change_at]
 
 
 def _enough_calls(slot: WorkerSlot, order: list[int], empty: float, most: int) -> list[int]:

@@ -245,9 +245,9 @@ def _after_change(trial: Trial, spin_us: float) -> None:
     """
     if not change_rows(trial):
         return
-    known = [index for index, wanted in enumerate(trial.references) if wanted is not None]
-    times = _timed(trial.slot, [(index, True) for index in known], spin_us)
-    check_calls(trial, times.outputs, known)
+    judged = [index for index, wanted in enumerate(trial.references) if wanted is not None]
+    times = _timed(trial.slot, [(index, True) for index in judged], spin_us)
+    check_calls(trial, times.outputs, judged)
     trial.slot.ask(DropOutputs())
 
 

@@ -179,17 +179,17 @@ class Tampering:
             if _as_defined(name, places) is not value
         ]
         kinds = [f"the class of {name}" for name, owner, was in self.kinds if _kind(owner) != was]
-        found = functions + kinds + self._modes() + self._kernels() + self._more_threads()
-        return found + self._ours()
+        changed = functions + kinds + self._modes() + self._kernels() + self._more_threads()
+        return changed + self._ours()
 
     def _ours(self) -> list[str]:
         """What runs the solution: functions of this package, and objects that hold its state."""
         functions = [name for name, place, key, was in self.own if place.get(key) is not was]
         hidden = [
             f"{name}.{key}"
-            for name, one in self.objects
-            for key in vars(one)
-            if hasattr(type(one), key)
+            for name, original in self.objects
+            for key in vars(original)
+            if hasattr(type(original), key)
         ]
         return functions + hidden
 
@@ -220,17 +220,17 @@ class Tampering:
 
 def _own_functions() -> list[tuple[str, Mapping[str, Any], str, Any]]:
     """Name, place, key and value of every function and class of this package."""
-    found: list[tuple[str, Mapping[str, Any], str, Any]] = []
+    functions: list[tuple[str, Mapping[str, Any], str, Any]] = []
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{__package__}.") and not name.endswith(".messages"):
             for key, value in vars(module).items():
                 if getattr(value, "__module__", None) != name:
                     continue
-                found.append((f"{name}.{key}", vars(module), key, value))
+                functions.append((f"{name}.{key}", vars(module), key, value))
                 if isinstance(value, type):
                     members = [(k, v) for k, v in vars(value).items() if callable(v)]
-                    found += [(f"{name}.{key}.{k}", vars(value), k, v) for k, v in members]
-    return found
+                    functions += [(f"{name}.{key}.{k}", vars(value), k, v) for k, v in members]
+    return functions
 
 
 def _kind(owner: Any) -> tuple[Any, ...]:

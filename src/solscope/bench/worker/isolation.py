@@ -47,16 +47,16 @@ def isolate(level: str, folder: str) -> dict[str, str]:
     """
     if level == "off":
         return {}
-    parts: dict[str, Callable[[], None]] = {"privileges": keep_privileges}
+    measures: dict[str, Callable[[], None]] = {"privileges": keep_privileges}
     if level == "full":
-        parts["namespace"] = lambda: hide(folder)
-    parts["system calls"] = refuse_system_calls
-    return {name: _tried(part) for name, part in parts.items()}
+        measures["namespace"] = lambda: hide(folder)
+    measures["system calls"] = refuse_system_calls
+    return {name: _tried(measure) for name, measure in measures.items()}
 
 
-def _tried(part: Callable[[], None]) -> str:
+def _tried(measure: Callable[[], None]) -> str:
     try:
-        part()
+        measure()
     except (OSError, AttributeError, KeyError, ValueError) as error:
         return f"no: {error}"
     return "yes"

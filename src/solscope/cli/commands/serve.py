@@ -21,7 +21,7 @@ def _prefix(_: click.Context, __: click.Parameter, given: str) -> str:
     """`/solscope` for `solscope/` and the like."""
     plain = given.strip("/")
     if plain and not all(
-        part.replace("-", "").replace("_", "").isalnum() for part in plain.split("/")
+        segment.replace("-", "").replace("_", "").isalnum() for segment in plain.split("/")
     ):
         raise click.BadParameter("a path of letters, digits, - and _")
     return f"/{plain}" if plain else ""

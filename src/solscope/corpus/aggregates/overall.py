@@ -40,21 +40,21 @@ def build(rows: pl.LazyFrame, kind: KeyKind, profiles: pl.DataFrame) -> Frames:
     """All frames of some rows of `times`; `profiles` are those of the store (`counted`)."""
     frames = sums_by_profile(rows, kind)
     frames |= {name: pl.DataFrame() for name in OVERALL_FRAMES}
-    known = (
+    facts = (
         frames["entries"]
         .select("entry")
         .join(profiles, on="entry", how="left", maintain_order="left")
     )
-    if known.is_empty() or known["id"].null_count():
+    if facts.is_empty() or facts["id"].null_count():
         # Rows of a batch that is still being written, or that was never committed.
         return frames
-    by_profile = _by_profile(frames["cells"], frames["entries"]["time_ns"].to_numpy(), known)
-    frames["counted"] = known.select("ranks", "pool")
-    frames["overall"] = _overall(by_profile, known["id"])
+    by_profile = _by_profile(frames["cells"], frames["entries"]["time_ns"].to_numpy(), facts)
+    frames["counted"] = facts.select("ranks", "pool")
+    frames["overall"] = _overall(by_profile, facts["id"])
     pooled = by_profile.group_by("name", "pool").agg(pl.col("share").sum())
     frames["pools"] = pooled.sort("name", "pool")
     if kind == "shape":
-        frames["seen"] = _seen(frames["cells"], known)
+        frames["seen"] = _seen(frames["cells"], facts)
         frames["kernels"] = _kernels(rows, frames["names"])
     return frames
 
@@ -116,10 +116,10 @@ def _overall(by_profile: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
     )
 
 
-def _seen(cells: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def _seen(cells: pl.DataFrame, profiles: pl.DataFrame) -> pl.DataFrame:
     """Phases of each shape, with the facts of the profiles that have it."""
-    kinds = known.select(FACTS).unique(maintain_order=True).with_row_index("facts")
-    facts = known.join(kinds, on=FACTS, nulls_equal=True, maintain_order="left")["facts"]
+    kinds = profiles.select(FACTS).unique(maintain_order=True).with_row_index("facts")
+    facts = profiles.join(kinds, on=FACTS, nulls_equal=True, maintain_order="left")["facts"]
     return (
         cells.select("name", "phase", facts.gather(cells["entry"]))
         .unique()

@@ -159,14 +159,14 @@ def _cells(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _distinct(rows: pl.LazyFrame, columns: list[str]) -> pl.DataFrame:
-    found = rows.select(columns).unique().collect(engine="streaming")
-    return found.sort(columns, nulls_last=True)
+    distinct = rows.select(columns).unique().collect(engine="streaming")
+    return distinct.sort(columns, nulls_last=True)
 
 
 def entries_of(rows: pl.LazyFrame) -> pl.DataFrame:
     """`Part.entries` of some rows of `times`."""
-    found = rows.group_by("entry").agg(pl.col("time_ns").sum())
-    return found.collect(engine="streaming").sort("entry")
+    sums = rows.group_by("entry").agg(pl.col("time_ns").sum())
+    return sums.collect(engine="streaming").sort("entry")
 
 
 def _numbered(texts: pl.DataFrame, number: str) -> pl.LazyFrame:

@@ -100,8 +100,8 @@ def content_id(path: str) -> str:
         raise InputError(f"{path}: a pipe or device can be read only once; copy it to a file")
     digest = hashlib.sha256()
     files = sorted(file.iterdir()) if is_saved_profile(file) else [file]
-    for part in files:
-        with part.open("rb") as stream:
+    for member in files:
+        with member.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
                 digest.update(chunk)
     return digest.hexdigest()
@@ -110,7 +110,7 @@ def content_id(path: str) -> str:
 def _size(path: str) -> int:
     file = Path(demo.resolve(path))
     files = file.iterdir() if file.is_dir() else [file]
-    return sum(part.stat().st_size for part in files)
+    return sum(file.stat().st_size for file in files)
 
 
 def _tagged_hardware(about: Description) -> Hardware | None:

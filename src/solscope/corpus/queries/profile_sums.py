@@ -16,20 +16,20 @@ _SUMS = ("time_ns", "calls")
 def profile_sums(selection: Selection, kind: KeyKind, key: str | None) -> pl.DataFrame:
     """`time_ns` and `calls` by `at`, of one key or, without one, of all."""
     own = selection.profiles.select("entry", "at")
-    found = [pl.DataFrame(schema={"at": own["at"].dtype, **dict.fromkeys(_SUMS, pl.Int64())})]
+    sums = [pl.DataFrame(schema={"at": own["at"].dtype, **dict.fromkeys(_SUMS, pl.Int64())})]
     for part in parts(selection.corpus, kind, selection.profiles):
         cells = part.cells.filter(pl.col("phase").is_in(list(_phases(selection, part))))
         if key is not None:
             numbers = part.names.with_row_index("number").filter(pl.col("name:0") == key)["number"]
             cells = cells.filter(pl.col("name").is_in(numbers.to_list()))
         numbered = part.entries.with_row_index("number").join(own, on="entry")
-        found.append(
+        sums.append(
             cells.select(pl.col("entry").alias("number"), *_SUMS)
             .join(numbered.select("number", "at"), on="number")
             .group_by("at")
             .agg(pl.col(*_SUMS).sum())
         )
-    return pl.concat(found).group_by("at").agg(pl.col(*_SUMS).sum())
+    return pl.concat(sums).group_by("at").agg(pl.col(*_SUMS).sum())
 
 
 def profile_keys(selection: Selection, kind: KeyKind) -> list[str]:

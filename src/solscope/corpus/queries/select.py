@@ -64,11 +64,11 @@ def fact(profiles: pl.DataFrame, name: str) -> pl.Series:
 
 def tag(profiles: pl.DataFrame, name: str) -> pl.Series:
     """The value of one tag for each profile; null where it has none."""
-    known = {
+    values = {
         text: msgspec.json.decode(text, type=dict[str, str]).get(name)
         for text in profiles["tags"].unique().to_list()
     }
-    return pl.Series(name, [known[text] for text in profiles["tags"]], dtype=pl.String)
+    return pl.Series(name, [values[text] for text in profiles["tags"]], dtype=pl.String)
 
 
 def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:

@@ -48,17 +48,17 @@ class SelectedParts:
 
 def selected_parts(selection: Selection, kind: KeyKind) -> SelectedParts:
     """Parts of a selection; of those that are stored only the list of profiles is read here."""
-    found = parts(selection.corpus, kind, selection.profiles)
+    candidates = parts(selection.corpus, kind, selection.profiles)
     own = selection.profiles.select("entry", "at")
-    numbers = [_numbers(part, own) for part in found]
+    numbers = [_numbers(part, own) for part in candidates]
     size = selection.profiles.height
     time_ns, times_found = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    for part, at in zip(found, numbers, strict=True):
+    for part, at in zip(candidates, numbers, strict=True):
         there = at >= 0
         np.add.at(time_ns, at[there], part.entries["time_ns"].to_numpy()[there])
         np.add.at(times_found, at[there], 1)
     selected = []
-    for part, at in zip(found, numbers, strict=True):
+    for part, at in zip(candidates, numbers, strict=True):
         complete = selection.phase is None and (at >= 0).all() and (times_found[at] == 1).all()
         selected.append(SelectedPart(part, at, bool(complete)))
     return SelectedParts(selected, time_ns, times_found > 0)

@@ -58,12 +58,12 @@ def shape_origins(
     each shape and of at most `MOST_PROFILES` others.
     """
     keys = pl.DataFrame(list(shapes), schema=_KEYS, orient="row").with_row_index("shape")
-    found = _Seen(selection, keys)
+    origins = _Seen(selection, keys)
     for some in parts:
-        found.take(some)
-    seen = found.facts()
-    if found.all_whole:
-        kernels = pl.concat([_KERNELS.to_frame(), *found.kernels])
+        origins.take(some)
+    seen = origins.facts()
+    if origins.all_whole:
+        kernels = pl.concat([_KERNELS.to_frame(), *origins.kernels])
     else:
         kernels = _read_kernels(selection, keys, seen["example"])
     rows = keys.join(seen, on="shape").join(_named_kernels(kernels), on="shape", how="left")

@@ -92,10 +92,10 @@ class _ShareSums:
         used = np.bincount(pool, minlength=size) > 0
         pooled = self.pooled.T[used].astype(np.float64) * unit
         weights = np.bincount(pool, weights=weight, minlength=size)[used].astype(np.float64)
-        found = mean_intervals(pooled, weights)
-        if found is None:
+        bounds = mean_intervals(pooled, weights)
+        if bounds is None:
             return {}
-        low, high = found.tolist()
+        low, high = bounds.tolist()
         return {int(code): (low[at], high[at]) for at, code in enumerate(self.shown)}
 
     def take_cells(self, some: slice) -> None:

@@ -164,10 +164,10 @@ class _Reader:
         return texts * self.fact_of.size
 
     def _joined(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        found = self.columns.get(name, [])
-        if len(found) > 1:
-            self.columns[name] = found = [np.concatenate(found)]
-        return found[0] if found else np.zeros(0, dtype)
+        pieces = self.columns.get(name, [])
+        if len(pieces) > 1:
+            self.columns[name] = pieces = [np.concatenate(pieces)]
+        return pieces[0] if pieces else np.zeros(0, dtype)
 
     def _take_sums(self, overall: pl.DataFrame, code: Ints) -> None:
         """Add sums over all profiles of one part."""
@@ -259,13 +259,13 @@ class _Reader:
 
     def _groups(self, there: Ints) -> tuple[list[tuple[str, ...]], Ints]:
         """Groups by the texts that make them, and the group of each unit that occurs."""
-        found, number = np.unique(self._mixed(there), return_inverse=True)
+        distinct, number = np.unique(self._mixed(there), return_inverse=True)
         group_of = np.full(self.fact_of.size * self.stride, -1, np.int64)
         group_of[there] = number
         facts = list(self.texts)
         phases = list(self.phases)
         groups = []
-        for mixed in found.tolist():
+        for mixed in distinct.tolist():
             texts = iter(facts[mixed // self.stride])
             phase = phases[mixed % self.stride] if self.by_phase else ""
             groups.append(tuple(phase if name == PHASE else next(texts) for name in self.group_by))

@@ -201,8 +201,8 @@ def version_key(version: str) -> list[tuple[int, int, str]]:
     parts = re.findall(r"\d+|[a-z]+", version.lower().partition("+")[0].removeprefix("v"))
     early = ("a", "alpha", "b", "beta", "c", "rc", "dev", "pre", "preview")
     key = [
-        (1, int(part), "") if part.isdigit() else (-1 if part in early else 2, 0, part)
-        for part in parts
+        (1, int(field), "") if field.isdigit() else (-1 if field in early else 2, 0, field)
+        for field in parts
     ]
     return [*key, (0, 0, "")]
 

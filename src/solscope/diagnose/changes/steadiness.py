@@ -130,8 +130,8 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
 
 def _is_known(between: Alternation, changes: list[Change], slow: Int64s) -> bool:
     """Whether two levels are slow steps, or change points with a few odd steps, by another name."""
-    known = float(np.isin(between.slow, slow).mean()) >= KNOWN
-    return known or (bool(changes) and between.lasting < SWITCHES)
+    recurs = float(np.isin(between.slow, slow).mean()) >= KNOWN
+    return recurs or (bool(changes) and between.lasting < SWITCHES)
 
 
 def _moved(

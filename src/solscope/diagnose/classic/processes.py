@@ -87,11 +87,11 @@ def unmatched(
 
 def _processes(cycles: pl.DataFrame) -> list[_Process]:
     """Processes with their unit, most cycles first."""
-    found = [
+    processes = [
         _Process(table["pid"][0], unit := unit_of(table), _count(table, unit))
         for table in cycles.partition_by("pid", maintain_order=True)
     ]
-    return sorted(found, key=lambda process: (-process.cycles, process.order))
+    return sorted(processes, key=lambda process: (-process.cycles, process.order))
 
 
 def _count(cycles: pl.DataFrame, unit: str) -> int:

@@ -133,7 +133,7 @@ def _joined(
 
 def _belongs(steps: int, rows: Int64s, other: Int64s) -> npt.NDArray[np.bool_]:
     """Whether each step belongs to a part; one of neither belongs where the step before it does."""
-    known = np.sort(np.concatenate([rows, other]))
-    before = np.maximum(0, np.searchsorted(known, np.arange(steps), "right") - 1)
-    belongs: npt.NDArray[np.bool_] = np.isin(known[before], rows)
+    observed = np.sort(np.concatenate([rows, other]))
+    before = np.maximum(0, np.searchsorted(observed, np.arange(steps), "right") - 1)
+    belongs: npt.NDArray[np.bool_] = np.isin(observed[before], rows)
     return belongs

@@ -51,7 +51,7 @@ def record(half: str, out: Path, only: list[str]) -> None:
             for command in (("mig", "-dci"), ("mig", "-dgi"), ("-mig", "0")):
                 _nvidia_smi(*command)
         parts = pack([p for p in work.iterdir() if p.suffix in (".json", ".jsonl")], out)
-    sizes = [f"{part.name} {part.stat().st_size / 2**20:.1f} MiB" for part in parts]
+    sizes = [f"{file.name} {file.stat().st_size / 2**20:.1f} MiB" for file in parts]
     _say(f"{', '.join(sizes)}; {time.monotonic() - start:.0f} s")
 
 

@@ -211,15 +211,15 @@ def _compare(name: str, tolerance: Tolerance) -> Compare:
         _outputs: Mapping[str, Any],
     ) -> Judgement:
         """The rule itself first; the other one only where that does not fit."""
-        found = within(tolerance, got, wanted)
-        if found.ok:
-            return found
+        judgement = within(tolerance, got, wanted)
+        if judgement.ok:
+            return judgement
         own = {key: value for key, value in inputs.items() if key != "rows"}
         if "rows" in inputs:
             picked = ("a", "b", "q", "k", "v", "state_indices")
             own |= {key: own[key][inputs["rows"]] for key in picked}
         other = within(at_ties, got, rounded_reference(own)[name])
-        return other if other.ok else found
+        return other if other.ok else judgement
 
     return compare
 

@@ -75,7 +75,7 @@ class Group:
 
     def lines(self, width: int, color: bool, /) -> list[str]:
         """The lines of all parts."""
-        return [line for part in self.parts for line in part.lines(width, color)]
+        return [line for printable in self.parts for line in printable.lines(width, color)]
 
 
 class Cell:

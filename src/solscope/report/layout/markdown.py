@@ -32,10 +32,10 @@ def markdown_cell(text: str) -> str:
         return text
     plain = clean(text).rstrip()
     body = plain.lstrip()
-    parts = _SPAN.split(body)
-    parts[::2] = [_escaped(part) for part in parts[::2]]
-    parts[1::2] = [_piped(part) or _escaped(part) for part in parts[1::2]]
-    return "&nbsp;" * (len(plain) - len(body)) + "".join(parts)
+    pieces = _SPAN.split(body)
+    pieces[::2] = [_escaped(piece) for piece in pieces[::2]]
+    pieces[1::2] = [_piped(piece) or _escaped(piece) for piece in pieces[1::2]]
+    return "&nbsp;" * (len(plain) - len(body)) + "".join(pieces)
 
 
 def markdown_code(name: str) -> Ready:
@@ -88,15 +88,15 @@ def to_markdown(parts: Iterable[Printable]) -> str:
     A text of several lines is laid out, and stays so as a block of code.
     """
     out: list[str] = []
-    for part in parts:
-        if isinstance(part, Sheet):
-            out += ["", *markdown_table(part.described, part.given), ""]
-        elif isinstance(part, Group):
-            out += ["", to_markdown(part.parts), ""]
-        elif "\n" in str(part).strip():
-            out += ["", *_block(str(part)), ""]
+    for printable in parts:
+        if isinstance(printable, Sheet):
+            out += ["", *markdown_table(printable.described, printable.given), ""]
+        elif isinstance(printable, Group):
+            out += ["", to_markdown(printable.parts), ""]
+        elif "\n" in str(printable).strip():
+            out += ["", *_block(str(printable)), ""]
         else:
-            line = markdown_cell(str(part))
-            bold = isinstance(part, Text) and "bold" in str(part.style) and line
+            line = markdown_cell(str(printable))
+            bold = isinstance(printable, Text) and "bold" in str(printable.style) and line
             out += [f"**{line}**" if bold else line, ""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip() + "\n"

@@ -252,9 +252,11 @@ def warning_lines(warnings: Sequence[ProfileWarning]) -> list[Printable]:
 
 def _with_notes(parts: Iterable[Printable], width: int) -> Iterator[Printable]:
     """The parts, with a line below each table that says which columns have no room."""
-    for part in parts:
-        yield part
-        hidden = dict.fromkeys(filter(None, part.hidden)) if isinstance(part, Sheet) else ()
+    for printable in parts:
+        yield printable
+        hidden = (
+            dict.fromkeys(filter(None, printable.hidden)) if isinstance(printable, Sheet) else ()
+        )
         if hidden:
             yield Text(f"columns left out at {width}: {clean(', '.join(hidden))}", style="dim")
 

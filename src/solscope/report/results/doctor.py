@@ -38,7 +38,7 @@ def doctor_parts(environment: Environment, screen: Screen) -> list[Printable]:
 
 def _parts(group: list[Capability], width: int) -> Printable:
     columns = [Column("", text=True), Column("", text=True), Column("", text=True)]
-    rows = [("yes" if part.ok else "no", part.name, part.detail) for part in group]
+    rows = [("yes" if check.ok else "no", check.name, check.detail) for check in group]
     out = table(columns, rows, width)
     out.show_header = False
     return out

@@ -72,13 +72,13 @@ def _sums(rows: list[PredictedLine], shown: list[PredictedLine]) -> Iterator[tup
     """What is not listed, and all of it; calls that run at once count one by one."""
     rest = len(rows) - len(shown)
     listed = {row.operator for row in shown}
-    for name, part in (
+    for name, summed in (
         (f"({rest} more)", [row for row in rows if row.operator not in listed]),
         ("sum", rows),
     ):
-        if part and (rest or name == "sum"):
+        if summed and (rest or name == "sum"):
             sums = [
-                sum(getattr(row, field) for row in part)
+                sum(getattr(row, field) for row in summed)
                 for field in ("recorded_us", "predicted_us", "low_us", "high_us")
             ]
             yield (name, *(micro(1e3 * value) for value in sums))

@@ -85,7 +85,7 @@ def _operators_of(
 ) -> dict[int, str | None]:
     """The operator of each call that communicates."""
     asked = [device.filter(pl.col("category") == "comm")["op_row"] for device in devices]
-    rows = {row for part in asked for row in part.drop_nulls()}
+    rows = {row for asked_rows in asked for row in asked_rows.drop_nulls()}
     chosen = calls.select("call", "kind").filter(pl.col("call").is_in(list(rows)))
     return {call: table.kinds[kind].operator for call, kind in chosen.iter_rows()}
 

@@ -41,10 +41,10 @@ def run_hotspots(
     """Rank what the ranks of a run could save; `by_phase` holds the work lists of each rank."""
     phase = next(iter(phases(analysis)), None)
     # Without whole steps that all ranks have, each rank speaks of its own longest phase.
-    wanted = {rank: [t for t in found if t.phase == phase] for rank, found in by_phase.items()}
+    wanted = {rank: [t for t in phases if t.phase == phase] for rank, phases in by_phase.items()}
     if not analysis.steps.size:
-        wanted = {rank: list(found) for rank, found in by_phase.items()}
-    tables = {rank: found[0] for rank, found in wanted.items() if found}
+        wanted = {rank: list(phases) for rank, phases in by_phase.items()}
+    tables = {rank: phases[0] for rank, phases in wanted.items() if phases}
     steps = _Steps.of(analysis, phase)
     step_us = float(steps.length.mean()) / 1e3 if steps.length.size else 0.0
     if not step_us:
@@ -58,15 +58,15 @@ def run_hotspots(
         if row.recoverable_us > 0
     ]
     ranked = sorted(shares, key=lambda row: -row.recoverable_us)
-    one = next(iter(tables.values()), None) or next(iter(by_phase.values()))[0]
+    example = next(iter(tables.values()), None) or next(iter(by_phase.values()))[0]
     costs = [t.coverage.cost_pct for t in tables.values() if t.coverage.cost_pct is not None]
     return HotspotTable(
         profile=analysis.run.name,
-        hardware=one.hardware,
+        hardware=example.hardware,
         phase=phase,
-        steps=int(steps.numbers.size) or one.steps,
+        steps=int(steps.numbers.size) or example.steps,
         step_ms=step_us / 1e3,
-        target_pct=one.target_pct,
+        target_pct=example.target_pct,
         coverage=HotspotCoverage(
             min(costs, default=None), any(t.coverage.graph_replays for t in tables.values())
         ),
@@ -189,8 +189,8 @@ def _imbalance(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
         if 100 * cost < LEAST_PCT * length:
             continue
         named = analysis.suspect.rank == rank
-        known = analysis.why if analysis.suspect.leader == rank else None
-        reason = REASONS.get(known.why) if known is not None else None
+        lateness = analysis.why if analysis.suspect.leader == rank else None
+        reason = REASONS.get(lateness.why) if lateness is not None else None
         per_step = int((of_phase & (analysis.split.last == at)).sum()) / count
         rows.append(
             _row(
@@ -202,7 +202,7 @@ def _imbalance(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
                 confidence="high" if named else "low",
                 why=f"it comes last to {mean_count(per_step, 'collective')}, and the others could "
                 "go on earlier" + (f": {reason}" if reason else ""),
-                advice=ANY_LATE_RANK if known is None else late_rank(known.why),
+                advice=ANY_LATE_RANK if lateness is None else late_rank(lateness.why),
             )
         )
     return rows

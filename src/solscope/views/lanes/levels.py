@@ -232,7 +232,7 @@ def timeline_of(levels: Levels, attributed: Attributed, most: int) -> EventTimel
         span_ns=laned.span_ns,
         focus=_focus(attributed, laned),
         events=laned.events.height,
-        complete=all(part.level == 0 for part in block.parts),
+        complete=all(lane.level == 0 for lane in block.parts),
         levels=[level.width_ns for level in levels.levels],
         tile=TILE,
         lanes=laned.lanes,

@@ -74,9 +74,9 @@ def lay_out(attributed: Attributed) -> Laned:
         ends = np.cumsum(np.bincount(depth)[:MAX_DEPTH]).tolist()
         too_deep += table.height - ends[-1]
         for number, (first, end) in enumerate(pairwise([0, *ends])):
-            part = table.slice(first, end - first)
-            frames.append(part.with_columns(pl.lit(len(lanes), pl.UInt32).alias("lane")))
-            lanes.append(Lane(kind, title, number, *owner, events=part.height))
+            lane_rows = table.slice(first, end - first)
+            frames.append(lane_rows.with_columns(pl.lit(len(lanes), pl.UInt32).alias("lane")))
+            lanes.append(Lane(kind, title, number, *owner, events=lane_rows.height))
     if not frames:
         return Laned(0, 0, [], [], _SCHEMA.to_frame(), 0)
     whole = pl.concat(frames)
@@ -100,25 +100,25 @@ _Source = tuple[LaneKind, str, _Owner, pl.DataFrame]
 def _sources(attributed: Attributed) -> Iterator[_Source]:
     """Kind, title, rank and device, and events of lanes that belong together; none is empty."""
     devices = device_times(attributed)
-    found = (
+    sources = (
         *_tracks(attributed, devices),
         *(source for device in devices for source in _device_lanes(attributed, device, devices)),
         *_host_lanes(attributed),
     )
-    return (source for source in found if not source[3].is_empty())
+    return (source for source in sources if not source[3].is_empty())
 
 
 def _tracks(attributed: Attributed, devices: list[DeviceTime]) -> Iterator[_Source]:
     nobody: _Owner = (None, None)
     steps = attributed.steps.filter(pl.col("start_ns").is_not_null())
-    for (process,), part in steps.partition_by("process", as_dict=True).items():
+    for (process,), track in steps.partition_by("process", as_dict=True).items():
         title = "steps" if steps["process"].n_unique() == 1 else f"steps of process {process}"
         dur = (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns")
         yield (
             "step",
             title,
             nobody,
-            part.select("start_ns", dur, "name", pl.col("phase").alias("category"), "step"),
+            track.select("start_ns", dur, "name", pl.col("phase").alias("category"), "step"),
         )
     if not devices:
         return
@@ -151,7 +151,7 @@ def _extents(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
 
 
 def _device_title(device: DeviceTime, devices: list[DeviceTime]) -> str:
-    ranks = len({one.rank for one in devices}) > 1
+    ranks = len({device.rank for device in devices}) > 1
     rank = f"rank {device.rank} " if ranks and device.rank is not None else ""
     return f"{rank}GPU {device.device}" if device.device is not None else f"{rank}GPU"
 
@@ -164,9 +164,9 @@ def _device_lanes(
     starts = attributed.profile.events["start_ns"]
     rows = device.rows.with_columns(starts.gather(device.rows["launch_row"]).alias("launched_ns"))
     for stream in rows["stream"].unique().sort(nulls_last=True):
-        part = rows.filter(pl.col("stream").eq_missing(pl.lit(stream, pl.Int64)))
+        stream_rows = rows.filter(pl.col("stream").eq_missing(pl.lit(stream, pl.Int64)))
         name = f"{title} stream {stream}" if stream is not None else f"{title}, no stream"
-        yield "gpu", name, owner, _activities(part)
+        yield "gpu", name, owner, _activities(stream_rows)
 
 
 def _activities(rows: pl.DataFrame) -> pl.DataFrame:
@@ -224,14 +224,14 @@ def _host_lanes(attributed: Attributed) -> Iterator[_Source]:
         .join(threads.lazy(), on=THREAD, how="semi", nulls_equal=True)
         .collect()
     )
-    for key, part in timed.partition_by(THREAD, as_dict=True, maintain_order=True).items():
+    for key, thread_rows in timed.partition_by(THREAD, as_dict=True, maintain_order=True).items():
         rank, _, thread = key
         assert rank is None or isinstance(rank, int)
         title = f"thread {thread}" if thread is not None else "host"
-        is_call = part["kind"].is_in(LAUNCH_KINDS)
-        calls = part.filter(is_call)
+        is_call = thread_rows["kind"].is_in(LAUNCH_KINDS)
+        calls = thread_rows.filter(is_call)
         yield "call", f"{title} launches", (rank, None), _calls(calls, launches)
-        around = part.filter(~is_call).select(
+        around = thread_rows.filter(~is_call).select(
             "start_ns", "dur_ns", "name", pl.col("kind").alias("category")
         )
         yield "stack", f"{title} calls", (rank, None), around

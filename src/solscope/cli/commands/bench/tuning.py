@@ -97,9 +97,9 @@ def tune(
             f"no folder {place}: name a solution with --solution, or write one with "
             f"`solscope bench new {operator}`"
         )
-    known = read_lines(files) if files else []
+    earlier = read_lines(files) if files else []
     options = _options(operator, shapes, suite, device, small, timeout, hardware, allow_busy)
-    with ended_as_by_hand(), Tuner(options, place, known) as tuner:
+    with ended_as_by_hand(), Tuner(options, place, earlier) as tuner:
         return _once(tuner, output) if once else _watch(tuner, output)
 
 
@@ -177,8 +177,12 @@ def _changed(tuner: Tuner, tried: str | None) -> str:
     """Wait until the files are others than those that were tried, and no longer being written."""
     before: str | None = None
     while True:
-        found = tuner.fingerprint()
-        if found is not None and found != tried and (tried is None or found == before):
-            return found
-        before = found
+        fingerprint = tuner.fingerprint()
+        if (
+            fingerprint is not None
+            and fingerprint != tried
+            and (tried is None or fingerprint == before)
+        ):
+            return fingerprint
+        before = fingerprint
         time.sleep(POLL_S)

@@ -23,15 +23,15 @@ def counters_parts(counters: Counters, screen: Screen) -> list[Printable]:
     )
     cells = [
         (
-            f"{one.launches:g}",
-            _us(one.time_us),
-            _mb(one.dram_bytes),
-            pct(one.occupancy_pct),
-            pct(one.dram_pct),
-            pct(one.sm_pct),
-            short_name(one.kernel),
+            f"{kernel.launches:g}",
+            _us(kernel.time_us),
+            _mb(kernel.dram_bytes),
+            pct(kernel.occupancy_pct),
+            pct(kernel.dram_pct),
+            pct(kernel.sm_pct),
+            short_name(kernel.kernel),
         )
-        for one in counters.kernels
+        for kernel in counters.kernels
     ]
     kept = [at for at in range(len(columns)) if any(row[at] != "-" for row in cells)]
     shown = table(

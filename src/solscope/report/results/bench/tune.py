@@ -79,13 +79,13 @@ def _attempts(tuning: Tuning, screen: Screen) -> Printable:
     )
     cells = [
         (
-            str(one.number),
-            one.time[11:19],
-            _share(one.s),
-            _us(one.mean_us),
-            _result(one),
+            str(attempt.number),
+            attempt.time[11:19],
+            _share(attempt.s),
+            _us(attempt.mean_us),
+            _result(attempt),
         )
-        for one in tuning.attempts
+        for attempt in tuning.attempts
     ]
     return _known(columns, cells, screen)
 

@@ -53,7 +53,7 @@ def blocks(result: Comparison, top: int) -> Iterator[Block]:
             if parts:
                 beside = "calls" if what == "kernels" else "share of GPU time"
                 title = f"{name}: {what}, ms and {beside}"
-                rows = [_part_row(part, what == "kernels") for part in parts]
+                rows = [_part_row(difference, what == "kernels") for difference in parts]
                 yield Block(title, _part_columns(what, labels), rows)
         if phase.differences:
             title = f"{name}: largest differences to {labels[0]}, ms"
@@ -163,12 +163,12 @@ def _versus(values: Sequence[float | None]) -> list[str]:
     return [f"{(after or 0.0) - (before or 0.0):+,.3f}", ratio]
 
 
-def _part_row(part: Part, with_calls: bool) -> list[str]:
-    calls = ["-" if n is None else f"{n:,}" for n in part.calls]
-    beside = calls if with_calls else [pct(share) for share in part.pct]
-    pairs = zip(part.time_ms, beside, strict=True)
+def _part_row(difference: Part, with_calls: bool) -> list[str]:
+    calls = ["-" if n is None else f"{n:,}" for n in difference.calls]
+    beside = calls if with_calls else [pct(share) for share in difference.pct]
+    pairs = zip(difference.time_ms, beside, strict=True)
     cells = [cell for time, other in pairs for cell in (number(time, 3), other)]
-    return [*cells, *_versus(part.time_ms), part.name]
+    return [*cells, *_versus(difference.time_ms), difference.name]
 
 
 def _differences(phase: PhaseComparison, label: str, top: int) -> Iterator[list[str]]:

@@ -58,4 +58,4 @@ def show_parts(
         blocks.append(show_columns(others, screen.width))
     elif others:
         blocks.append(show_rows(others, screen.width))
-    return [part for block in blocks for part in (*block, Text(""))][:-1]
+    return [printable for block in blocks for printable in (*block, Text(""))][:-1]

@@ -96,4 +96,6 @@ def show_rows(summaries: Sequence[Summary], width: int) -> list[Printable]:
 
 
 def _idle_pct(s: Summary, cause: str) -> float | None:
-    return percent_of(sum(part.time_ms for part in s.idle if part.cause == cause), s.gpu_span_ms)
+    return percent_of(
+        sum(cause_time.time_ms for cause_time in s.idle if cause_time.cause == cause), s.gpu_span_ms
+    )

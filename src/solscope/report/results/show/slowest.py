@@ -61,7 +61,7 @@ def _unusual(row: StepRow) -> str:
         return "too few to compare"
     if not row.unusual:
         return "-"
-    parts = [f"{part.part} {part.excess_ms:+,.2f}" for part in row.unusual]
+    excesses = [f"{excess.part} {excess.excess_ms:+,.2f}" for excess in row.unusual]
     if row.kernels_more:
-        parts.append(f"{row.kernels_more:+,} kernels")
-    return ", ".join(parts)
+        excesses.append(f"{row.kernels_more:+,} kernels")
+    return ", ".join(excesses)
