@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 SAMPLES = Path(__file__).parent / "data" / "evil"
 PATIENCE_S = 300.0
-"""What a slow machine may take for an answer; no sample but `never_returns` uses it up."""
+"""What a slow machine may take for an answer; a sample that uses it up has its own `patience_s`."""
 
 
 def expected() -> dict[str, dict[str, Any]]:
@@ -32,25 +33,43 @@ def chosen(stage: str, device: str, *, of_operators: bool | None = None) -> list
 
 
 def run_results(
-    names: list[str], device: str, *, check_only: bool, scale: float, patience_s: float = PATIENCE_S
+    names: list[str],
+    device: str,
+    *,
+    check_only: bool,
+    scale: float,
+    patience_s: float | None = None,
+    spawner: Any = None,
 ) -> dict[str, list[Any]]:
-    """Results of each sample, by name."""
+    """Results of each sample, by name; `spawner` starts the workers of several such runs."""
     wanted = expected()
-    folders = [name for name in names if "operator" in wanted.get(name, {})]
-    files = [name for name in names if name not in folders]
     found: dict[str, list[Any]] = {name: [] for name in names}
-    run = partial(_run, device=device, check_only=check_only, patience_s=patience_s)
-    results = []
-    if files:
-        extra = 10 if check_only else 1  # what timing must catch is right on every extra case
-        results += run([f"{name}.py" for name in files], ["rms_norm"], "0", scale, extra)
-    if folders:
-        operators = {part for name in folders for part in wanted[name]["operator"].split(",")}
-        small = 0.0 if device == "cpu" else scale
-        results += run(folders, sorted(operators), "top1", small, 2)
-    for result in results:
-        found[result.solution.replace("-", "_")].append(result)
+    for patience, together in groupby(sorted(names, key=_patience), key=_patience):
+        some = list(together)
+        folders = [name for name in some if "operator" in wanted.get(name, {})]
+        files = [name for name in names if name in some and name not in folders]
+        run = partial(
+            _run,
+            device=device,
+            check_only=check_only,
+            patience_s=patience_s or patience,
+            spawner=spawner,
+        )
+        results = []
+        if files:
+            extra = 10 if check_only else 1  # what timing must catch is right on every extra case
+            results += run([f"{name}.py" for name in files], ["rms_norm"], "0", scale, extra)
+        if folders:
+            operators = {part for name in folders for part in wanted[name]["operator"].split(",")}
+            small = 0.0 if device == "cpu" else scale
+            results += run(folders, sorted(operators), "top1", small, 2)
+        for result in results:
+            found[result.solution.replace("-", "_")].append(result)
     return found
+
+
+def _patience(name: str) -> float:
+    return float(expected().get(name, {}).get("patience_s", PATIENCE_S))
 
 
 def _run(
@@ -63,13 +82,13 @@ def _run(
     device: str,
     check_only: bool,
     patience_s: float,
+    spawner: Any,
 ) -> list[Any]:
     from solscope.bench.catalog import find_solution
-    from solscope.bench.pool.process import Limits
     from solscope.bench.run.agenda import Options
-    from solscope.bench.run.evaluate import evaluate
+    from solscope.bench.run.evaluate import Evaluation
+    from solscope.operators.host_warnings import ignore_host_warnings
 
-    memory = 16 << 30 if device == "cpu" else None
     options = Options(
         operators=operators,
         solutions=[find_solution(str(SAMPLES / name)) for name in samples],
@@ -81,13 +100,27 @@ def _run(
         extra=extra,
         seconds_per_shape=0.1,
         allow_busy=True,
-        limits=Limits(timeout_s=patience_s, first_s=patience_s, memory_bytes=memory),
+        limits=limits(device, patience_s),
     )
-    return evaluate(options)
+    with ignore_host_warnings():
+        return Evaluation(options, lambda _: None, spawner).run()
+
+
+def limits(device: str, patience_s: float = PATIENCE_S) -> Any:
+    """What the worker of a sample may use."""
+    from solscope.bench.pool.process import Limits
+
+    memory = 16 << 30 if device == "cpu" else None
+    return Limits(timeout_s=patience_s, first_s=patience_s, memory_bytes=memory)
 
 
 def run_samples(
-    names: list[str], device: str, *, check_only: bool, scale: float, patience_s: float = PATIENCE_S
+    names: list[str],
+    device: str,
+    *,
+    check_only: bool,
+    scale: float,
+    patience_s: float | None = None,
 ) -> dict[str, list[str]]:
     """What each sample was found to be, by name."""
     found = run_results(names, device, check_only=check_only, scale=scale, patience_s=patience_s)

@@ -142,8 +142,10 @@ class Evaluation:
         if watch.card is None:
             return
         self.about["driver"] = watch.card.driver()
+        if self.options.allow_busy or self.options.check_only:
+            return
         busy = watch.card.busy_pct()
-        if busy > BUSY_PCT and not self.options.allow_busy and not self.options.check_only:
+        if busy > BUSY_PCT:
             raise UsageError(
                 f"the GPU is busy ({busy:.0f} % of the last second): times would be wrong; "
                 "wait for the other work, or say --allow-busy"
