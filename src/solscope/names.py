@@ -252,15 +252,17 @@ def _mangled_names(symbol: str) -> Iterator[list[str]]:
     """Runs of length-prefixed identifiers up to each `I` (template arguments begin)."""
     parts: list[str] = []
     root = ""
-    at = 2
-    while at < min(len(symbol), MAX_MANGLED) and (match := _MANGLED_PART.match(symbol, at)):
-        at = match.end()
+    position = 2
+    while position < min(len(symbol), MAX_MANGLED) and (
+        match := _MANGLED_PART.match(symbol, position)
+    ):
+        position = match.end()
         ends = match["open"] or match.group() not in "NKL"
         if match["length"]:
-            stop = at + int(match["length"])
-            parts.append(symbol[at:stop])
+            stop = position + int(match["length"])
+            parts.append(symbol[position:stop])
             ends = not root and symbol[2] != "N"  # `_Z3foo...`: a single name, not a path
-            root, at = root or parts[0], stop
+            root, position = root or parts[0], stop
         elif match["first"]:
             parts, ends = [root], False
         if ends:

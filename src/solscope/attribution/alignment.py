@@ -32,8 +32,8 @@ def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
     `mixers` has one entry per layer.
     """
     short, originals = without_helpers(text)
-    at = {place: index for index, place in enumerate(originals)}
-    spans = [_span(at, originals, mixer) for mixer in mixers]
+    index_of = {place: index for index, place in enumerate(originals)}
+    spans = [_span(index_of, originals, mixer) for mixer in mixers]
     before = short[: spans[0][0]]
     gaps = [short[end:start] for (_, end), (start, _) in pairwise(spans)]
     after = short[spans[-1][1] :]
@@ -74,11 +74,11 @@ def align(text: str, mixers: Sequence[Mixer]) -> list[int] | None:
     return [_original(text, originals, bound) for bound in bounds]
 
 
-def _span(at: dict[int, int], originals: list[int], mixer: Mixer) -> tuple[int, int]:
-    inside = [at[i] for i in range(mixer.start, mixer.end) if i in at]
+def _span(index_of: dict[int, int], originals: list[int], mixer: Mixer) -> tuple[int, int]:
+    inside = [index_of[i] for i in range(mixer.start, mixer.end) if i in index_of]
     if inside:
         return inside[0], inside[-1] + 1
-    place = next((at[i] for i in originals if i >= mixer.end), len(originals))
+    place = next((index_of[i] for i in originals if i >= mixer.end), len(originals))
     return place, place
 
 
@@ -95,8 +95,8 @@ def _original(text: str, originals: list[int], bound: int) -> int:
 def _first_head(before: str, gaps: Sequence[str]) -> str:
     """The head of the first layer; empty when none with a projection repeats."""
     head = max((_common_suffix(before, gap) for gap in gaps), key=len, default="")
-    product = next((at for at, letter in enumerate(head) if letter in PRODUCTS), -1)
-    norm = next((at for at in range(max(product, 0)) if head[at] in NORMS), -1)
+    product = next((position for position, letter in enumerate(head) if letter in PRODUCTS), -1)
+    norm = next((position for position in range(max(product, 0)) if head[position] in NORMS), -1)
     if norm >= 0:
         # What stands before the norm ends the prologue as it ends a layer: additions, copies.
         return head[norm:]
@@ -170,8 +170,12 @@ def _known_cut(gap: str, heads: set[str], tails: set[str]) -> int | None:
 
 def _alike(gap: str, head: str) -> int | None:
     """Where a gap looks most like the beginning of a layer: norm and first projections."""
-    first = next(at for at, letter in enumerate(head) if letter in PRODUCTS) + 1
-    best = max(range(len(gap)), key=lambda at: (_common_prefix(gap[at:], head), at), default=0)
+    first = next(position for position, letter in enumerate(head) if letter in PRODUCTS) + 1
+    best = max(
+        range(len(gap)),
+        key=lambda position: (_common_prefix(gap[position:], head), position),
+        default=0,
+    )
     return best if gap and _common_prefix(gap[best:], head) >= first else None
 
 
@@ -201,8 +205,8 @@ def _same_ending(after: str, tail: str) -> tuple[int, int] | None:
         ending = tail[start:]
         if sum(letter in PRODUCTS for letter in ending) < 2:
             return None
-        if (at := after.rfind(ending)) >= 0:
-            return len(ending), at + len(ending)
+        if (position := after.rfind(ending)) >= 0:
+            return len(ending), position + len(ending)
     return None
 
 

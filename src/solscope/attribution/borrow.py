@@ -122,10 +122,10 @@ def _lendable(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
 
 def _of_twins(own: pl.DataFrame) -> pl.DataFrame:
     twins = find_twins(own)
-    at = pl.Series([None], dtype=pl.UInt32).new_from_index(0, own.height)
+    twin_rows = pl.Series([None], dtype=pl.UInt32).new_from_index(0, own.height)
     if twins:
-        at = pl.Series(list(map(twins.get, range(own.height))), dtype=pl.UInt32)
-    return own.select(own[name].gather(at) for name in _OFFER)
+        twin_rows = pl.Series(list(map(twins.get, range(own.height))), dtype=pl.UInt32)
+    return own.select(own[name].gather(twin_rows) for name in _OFFER)
 
 
 def _agreed(names: tuple[str, ...]) -> list[pl.Expr]:
@@ -239,9 +239,9 @@ def _whole_calls(activities: pl.DataFrame, taken: pl.DataFrame) -> pl.Series:
     if taken["call_turn"].null_count() < taken.height:
         rows = activities["row"].to_list()
         facts = list(taken.select(_CALL).iter_rows())
-        for at in by_stream(activities):
+        for stream_rows in by_stream(activities):
             run: list[int] = []
-            for position in at.tolist():
+            for position in stream_rows.tolist():
                 signature, turn, kernels = facts[position]
                 if turn is None or turn != len(run) or (run and facts[run[0]][0] != signature):
                     run = []

@@ -150,10 +150,13 @@ def _match(
             yield range(count), series
             return
     single = [graph for each in wanted for graph in each.apart()]
-    for at, graph in enumerate(step.apart()):
+    for graph_index, graph in enumerate(step.apart()):
         short = Refusal(f"graphs of fewer than {MIN_LENGTH} kernels may match by chance", 0, 0)
         lacks = graph.rows.size < MIN_LENGTH
-        yield range(at, at + 1), short if lacks else _fitting(graph, single, texts)
+        yield (
+            range(graph_index, graph_index + 1),
+            short if lacks else _fitting(graph, single, texts),
+        )
 
 
 def _of_size(tokens: int | None, captures: list[_Series]) -> list[_Series] | Refusal:

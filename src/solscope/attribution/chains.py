@@ -48,18 +48,22 @@ def find_chains(text: str) -> list[tuple[int, int, str]]:
 
 def _cast_norms(text: str) -> list[tuple[int, int, str]]:
     """Norms in one kernel that compute in another type: casts stand before them, or around them."""
-    norms = [at for at, letter in enumerate(text) if letter == "N"]
+    norms = [position for position, letter in enumerate(text) if letter == "N"]
     if len(norms) < 2:
         return []
-    if all(text[max(at - 1, 0) : at + 2] == "cNc" for at in norms):
-        return [(at - 1, at + 2, "N") for at in norms]
+    if all(text[max(position - 1, 0) : position + 2] == "cNc" for position in norms):
+        return [(position - 1, position + 2, "N") for position in norms]
     # Or only before them, in nearly all: one of another width may do without. A copy behind
     # communication takes its result out of a buffer.
-    cast = [at for at in norms if text[max(at - 1, 0) : at] == "c" and text[at - 2 : at - 1] != "C"]
+    cast = [
+        position
+        for position in norms
+        if text[max(position - 1, 0) : position] == "c" and text[position - 2 : position - 1] != "C"
+    ]
     if 10 * len(cast) < 9 * len(norms):
         # One of two stacks may compute in another type. A copy of a sum is made for the norm.
-        cast = [at for at in cast if text[at - 2 : at - 1] == "i"]
-    return [(at - 1, at + 1, "N") for at in cast]
+        cast = [position for position in cast if text[position - 2 : position - 1] == "i"]
+    return [(position - 1, position + 1, "N") for position in cast]
 
 
 def _ending_before_product(text: str, start: int, end: int) -> str | None:

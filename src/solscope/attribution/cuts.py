@@ -96,10 +96,10 @@ def _outermost(table: pl.DataFrame, used: set[int]) -> pl.DataFrame:
         parent = nest(start, end)
         rows = thread["row"].to_list()
         holds = np.zeros(thread.height, dtype=bool)
-        for at in (i for i, row in enumerate(rows) if row in used):
-            while at >= 0 and not holds[at]:
-                holds[at] = True
-                at = int(parent[at])
+        for ancestor in (i for i, row in enumerate(rows) if row in used):
+            while ancestor >= 0 and not holds[ancestor]:
+                holds[ancestor] = True
+                ancestor = int(parent[ancestor])
         level = (parent < 0) & holds
         while level.sum() == 1:
             wrapper = int(np.flatnonzero(level)[0])
@@ -128,8 +128,8 @@ def _is_step(name: str | None) -> bool:
 
 def _inside(launched: pl.Series, cut: Cut) -> pl.Series:
     """Number of the interval in which each launch lies, or after which it follows."""
-    at = launched.fill_null(np.iinfo(np.int64).min).to_numpy()
-    index = np.searchsorted(cut.start, at, side="right") - 1
+    launch_ns = launched.fill_null(np.iinfo(np.int64).min).to_numpy()
+    index = np.searchsorted(cut.start, launch_ns, side="right") - 1
     return positions("step", index).cast(pl.Int32)
 
 

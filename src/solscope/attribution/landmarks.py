@@ -33,7 +33,7 @@ def _cut(text: str, left: int, right: int) -> int:
 
 def _next_norm(text: str, start: int, end: int) -> int:
     """The next norm, alone or fused into an all-reduce; -1 when there is none."""
-    return next((at for at in range(start, end) if text[at] in NORMS), -1)
+    return next((position for position in range(start, end) if text[position] in NORMS), -1)
 
 
 def _is_fused(text: str, norm: int) -> bool:
@@ -43,7 +43,9 @@ def _is_fused(text: str, norm: int) -> bool:
 
 def _after_feed_forward(text: str, left: int, right: int) -> int:
     """One past the last projection or MoE kernel of the feed-forward part in a range."""
-    last = max((at for at in range(left, right) if text[at] in FEED_FORWARD), default=-1)
+    last = max(
+        (position for position in range(left, right) if text[position] in FEED_FORWARD), default=-1
+    )
     if last < 0:
         return left
     if text[last] == Letter.ACTIVATION:
@@ -59,12 +61,12 @@ def _after_feed_forward(text: str, left: int, right: int) -> int:
 
 def _first_start(text: str, mixer: int) -> int:
     """The first layer begins at the first norm before the first mixer that a projection follows."""
-    at = text.find(Letter.NORM, 0, mixer)
-    while at >= 0:
-        next_norm = text.find(Letter.NORM, at + 1, mixer)
-        if text.find(Letter.GEMM, at, mixer) >= 0 or next_norm < 0:
-            return at
-        at = next_norm
+    position = text.find(Letter.NORM, 0, mixer)
+    while position >= 0:
+        next_norm = text.find(Letter.NORM, position + 1, mixer)
+        if text.find(Letter.GEMM, position, mixer) >= 0 or next_norm < 0:
+            return position
+        position = next_norm
     projection = text.find(Letter.GEMM, 0, mixer)
     return projection if projection >= 0 else mixer
 

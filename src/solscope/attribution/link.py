@@ -97,9 +97,9 @@ def _last(ids: Int64s, wanted: Int64s) -> Int64s:
     """Where each wanted id occurs last, or -1."""
     order = np.argsort(ids, kind="stable")  # ids mostly ascend, which makes this fast
     ordered = ids[order]
-    at = np.searchsorted(ordered, wanted, side="right") - 1
-    place = np.maximum(at, 0)
-    return np.where((at >= 0) & (ordered[place] == wanted), order[place], -1)
+    last = np.searchsorted(ordered, wanted, side="right") - 1
+    place = np.maximum(last, 0)
+    return np.where((last >= 0) & (ordered[place] == wanted), order[place], -1)
 
 
 def _array(values: pl.Series) -> Int64s:

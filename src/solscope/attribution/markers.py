@@ -86,9 +86,9 @@ def _regular(ordered: pl.DataFrame, mixers: Int64s, marks: Int64s, *, ends: bool
     if not ends:
         return _Marks(_times(ordered, marks[fresh]), each)
     last = np.append(fresh[1:], marks.size) - 1
-    after = [_next(ordered, int(at)) for at in marks[last]]
+    after = [_next(ordered, int(mark)) for mark in marks[last]]
     whole = [0] if int(before[0]) == each else []
-    opened = [at for at, done in zip(after, before[last], strict=True) if done < mixers.size]
+    opened = [mark for mark, done in zip(after, before[last], strict=True) if done < mixers.size]
     return _Marks(_times(ordered, np.array([*whole, *opened], np.int64)), each)
 
 

@@ -25,7 +25,7 @@ def modulation_end(head: str) -> int:
 
     Some models scale without a shift.
     """
-    norm = next((at for at, letter in enumerate(head) if letter in NORMS), -1)
+    norm = next((position for position, letter in enumerate(head) if letter in NORMS), -1)
     made = norm > 0 and any(letter in PRODUCTS for letter in head[:norm])
     return norm if made and head.startswith(SCALE, norm + 1) else 0
 
@@ -38,10 +38,12 @@ def is_modulated(head: str, norm: int) -> bool:
 def with_modulation(text: str, names: Sequence[str]) -> list[str]:
     """`names` with the role of what scales and shifts a norm."""
     out = list(names)
-    for at, letter in enumerate(text):
-        if letter in NORMS and text.startswith(SCALE, at + 1):
+    for position, letter in enumerate(text):
+        if letter in NORMS and text.startswith(SCALE, position + 1):
             end = (
-                at + 1 + len(SCALE_AND_SHIFT if text.startswith(SCALE_AND_SHIFT, at + 1) else SCALE)
+                position
+                + 1
+                + len(SCALE_AND_SHIFT if text.startswith(SCALE_AND_SHIFT, position + 1) else SCALE)
             )
-            out[at + 1 : end] = ["modulation"] * (end - at - 1)
+            out[position + 1 : end] = ["modulation"] * (end - position - 1)
     return out

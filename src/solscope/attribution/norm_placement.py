@@ -85,8 +85,8 @@ def _shifted(text: str, layers: Sequence[Layer], start: int) -> list[Layer]:
     """The layers of a stack, each with the norm behind it instead of the one before it."""
     starts = [start, *(layer.start + 1 for layer in layers[1:]), layers[-1].end + 1]
     return [
-        _inner_shifted(text, layer).between(*starts[at : at + 2])._replace(norm_behind=True)
-        for at, layer in enumerate(layers)
+        _inner_shifted(text, layer).between(*starts[index : index + 2])._replace(norm_behind=True)
+        for index, layer in enumerate(layers)
     ]
 
 

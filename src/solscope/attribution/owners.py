@@ -36,11 +36,11 @@ def find_owners(activities: pl.DataFrame, helpers: dict[str, str]) -> pl.Series:
     work = activities.select("rank", "device", "stream", "start_ns", at=pl.int_range(pl.len()))
     ordered = work.filter(pl.col("start_ns").is_not_null()).sort("start_ns", maintain_order=True)
     for stream in ordered.partition_by(["rank", "device", "stream"]):
-        at = stream["at"].to_numpy()
-        for position in np.flatnonzero([side[i] is not None for i in at]):
-            nearest = _owner_at(int(position), at, side, category, ops)
+        stream_rows = stream["at"].to_numpy()
+        for position in np.flatnonzero([side[i] is not None for i in stream_rows]):
+            nearest = _owner_at(int(position), stream_rows, side, category, ops)
             if nearest is not None:
-                owner[at[position]] = rows[nearest]
+                owner[stream_rows[position]] = rows[nearest]
     return positions("owner_row", owner).cast(pl.UInt32)
 
 
@@ -56,18 +56,22 @@ def _side(activities: pl.DataFrame, helpers: dict[str, str]) -> list[str | None]
 
 
 def _owner_at(
-    position: int, at: Int64s, side: list[str | None], category: list[str], ops: list[int | None]
+    position: int,
+    stream_rows: Int64s,
+    side: list[str | None],
+    category: list[str],
+    ops: list[int | None],
 ) -> int | None:
     """Index of the owner of the helper at `position` of its stream."""
-    me = int(at[position])
+    me = int(stream_rows[position])
     step = 1 if side[me] == "next" else -1
     wanted = _OWNERS_OF.get(category[me], (category[me],))
     reach = 1 if category[me] == "memset" else REACH
     for distance in range(1, reach + 1):
         where = position + step * distance
-        if not 0 <= where < at.size:
+        if not 0 <= where < stream_rows.size:
             return None
-        other = int(at[where])
+        other = int(stream_rows[where])
         if side[other] is None and category[other] in wanted:
             # A fill belongs to the next kernel only if one operator made both.
             both = category[me] != "memset" or ops[me] == ops[other]

@@ -116,11 +116,11 @@ def _closes(layer: Layer, named: Sequence[Named], products: Sequence[Product | N
 def parts_of(text: str, layer: Layer, named: Sequence[Named]) -> Iterator[str]:
     """The patterns of the parts of a layer: mixing, then feed-forward."""
     if layer.blocks:
-        at = 0
+        position = 0
         for block in layer.blocks:
             length = block.end - block.start
-            yield from parts_of(text, block, named[at : at + length])
-            at += length
+            yield from parts_of(text, block, named[position : position + length])
+            position += length
         return
     middle = layer.feed_start - layer.start
     for name, start, end in (("mix", 0, middle), ("feed", middle, layer.end - layer.start)):

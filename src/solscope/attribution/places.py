@@ -271,8 +271,12 @@ def _place_pass(
     if cut or len(parts) < 2 * (last - first):
         named[:first] = [_outside("prologue", r, seen[0]) for r in prologue_roles(text[:first])]
         end = last + _edge(text[last:])
-        for at, role in enumerate(epilogue_roles(text[last:], decoder=model == "decoder"), last):
-            named[at] = _outside("epilogue", role, seen[-1], "edge" if at < end else None)
+        for position, role in enumerate(
+            epilogue_roles(text[last:], decoder=model == "decoder"), last
+        ):
+            named[position] = _outside(
+                "epilogue", role, seen[-1], "edge" if position < end else None
+            )
     for number, layer in enumerate(layers):
         labeled = _layer_labels(text, layer, roles[number], seen[number], shapes)
         named[layer.start : layer.end] = labeled
@@ -291,7 +295,7 @@ def _outside(place: str, role: str, seen: str, edge: Edge | None = None) -> _Lab
 
 def _edge(text: str) -> int:
     """How many units stand before the first product."""
-    return next((at for at, letter in enumerate(text) if letter in PRODUCTS), len(text))
+    return next((position for position, letter in enumerate(text) if letter in PRODUCTS), len(text))
 
 
 def _layer_labels(
@@ -307,9 +311,9 @@ def _layer_labels(
     kind, inside = kind_evidence(layer.kind, seen), text[layer.start : layer.end]
     edge = _edge(inside)
     last = len(inside) - 1 if layer.norm_behind else len(inside)
-    for at, (letter, named) in enumerate(zip(inside, roles, strict=True)):
+    for position, (letter, named) in enumerate(zip(inside, roles, strict=True)):
         place = layer_evidence(
-            "layer", seen, "end" if at == last else "edge" if at < edge else None
+            "layer", seen, "end" if position == last else "edge" if position < edge else None
         )
         role = role_evidence(named.role, seen, shapes, letter != Letter.UNKNOWN)
         yield _Label("layer", label, named.group, named.role, place, role, kind)

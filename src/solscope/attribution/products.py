@@ -30,34 +30,37 @@ class Product(NamedTuple):
     outer: int
 
 
-def product_role(text: str, at: int, products: Mapping[int, str]) -> str | None:
+def product_role(text: str, position: int, products: Mapping[int, str]) -> str | None:
     """The role of a product, or of the one that a helper serves; else null."""
-    return products.get(at) or served_role(text, at, products)
+    return products.get(position) or served_role(text, position, products)
 
 
-def served_role(text: str, at: int, products: Mapping[int, str]) -> str | None:
+def served_role(text: str, position: int, products: Mapping[int, str]) -> str | None:
     """The role of the product that a helper serves: the one before it, or the next for fills."""
-    if text[at] == Letter.GEMM_HELPER:
-        return next((products[i] for i in range(at - 1, -1, -1) if i in products), None)
-    if text[at] not in _SERVING:
+    if text[position] == Letter.GEMM_HELPER:
+        return next((products[i] for i in range(position - 1, -1, -1) if i in products), None)
+    if text[position] not in _SERVING:
         return None
-    following = next((i for i in range(at + 1, len(text)) if i in products), None)
-    if following is None or text[at + 1 : following].strip(_BETWEEN):
+    following = next((i for i in range(position + 1, len(text)) if i in products), None)
+    if following is None or text[position + 1 : following].strip(_BETWEEN):
         return None
     return products[following]
 
 
-def closing_role(text: str, at: int) -> str:
+def closing_role(text: str, position: int) -> str:
     """Role of a unit after the last product of a section."""
-    letter = text[at]
-    if letter in _SENT or is_copy_for_communication(text, at):
+    letter = text[position]
+    if letter in _SENT or is_copy_for_communication(text, position):
         return "all_reduce"
     return "post_norm" if letter == Letter.NORM else "residual"
 
 
-def is_copy_for_communication(text: str, at: int) -> bool:
+def is_copy_for_communication(text: str, position: int) -> bool:
     """A copy next to communication moves data into or out of its buffer."""
-    return text[at] == Letter.COPY and Letter.COMMUNICATION in text[max(0, at - 1) : at + 2]
+    return (
+        text[position] == Letter.COPY
+        and Letter.COMMUNICATION in text[max(0, position - 1) : position + 2]
+    )
 
 
 def products_of(

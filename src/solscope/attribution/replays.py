@@ -135,11 +135,11 @@ def find_in(text: np.ndarray, wanted: np.ndarray) -> list[int]:
         return []
     candidates = np.flatnonzero(text[: text.size - wanted.size + 1] == wanted[0])
     starts: list[int] = []
-    for at in candidates.tolist():
-        if starts and at < starts[-1] + wanted.size:
+    for position in candidates.tolist():
+        if starts and position < starts[-1] + wanted.size:
             continue
-        if np.array_equal(text[at : at + wanted.size], wanted):
-            starts.append(at)
+        if np.array_equal(text[position : position + wanted.size], wanted):
+            starts.append(position)
     return starts
 
 
@@ -150,7 +150,7 @@ def _codes(
     names = pl.concat([own["name"].cast(pl.String), there["name"].cast(pl.String)])
     codes = names.cast(pl.Categorical).to_physical().cast(pl.UInt64).fill_null(NAMELESS).to_numpy()
     theirs = codes[own.height :]
-    return codes[: own.height], [(at, theirs[at]) for at in _ordered(there)]
+    return codes[: own.height], [(position, theirs[position]) for position in _ordered(there)]
 
 
 def _long_replays(own: pl.DataFrame) -> Iterator[tuple[Int64s, int | None]]:
@@ -169,8 +169,8 @@ def _ordered(table: pl.DataFrame) -> list[Int64s]:
 def _common_start(text: np.ndarray, wanted: np.ndarray) -> int:
     """The most kernels from the start of a sequence on that stand together in another."""
     longest = 0
-    for at in np.flatnonzero(text == wanted[0]).tolist():
-        here = text[at : at + wanted.size]
+    for position in np.flatnonzero(text == wanted[0]).tolist():
+        here = text[position : position + wanted.size]
         other = np.flatnonzero(here != wanted[: here.size])
         longest = max(longest, int(other[0]) if other.size else here.size)
     return longest

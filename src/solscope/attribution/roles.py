@@ -87,9 +87,9 @@ def layer_roles(
     out = [Named(OTHER, "attention")] * (layer.end - layer.start)
 
     def put(start: int, names: list[str], group: str) -> None:
-        for at, role in enumerate(names):
+        for position, role in enumerate(names):
             place = GROUP_OF_ROLE.get(role, group)
-            out[start - layer.start + at] = Named(role, place)
+            out[start - layer.start + position] = Named(role, place)
 
     start, linear = layer.start, False
     for mixer in layer.mixers:
@@ -115,9 +115,9 @@ def layer_roles(
     put(layer.feed_start, names, "moe" if moe else "mlp")
     if moe:
         # The norm before the router is part of the gate, as engineers draw it.
-        for at, role in enumerate(names):
+        for position, role in enumerate(names):
             if role == "post_norm":
-                out[layer.feed_start - layer.start + at] = Named(role, "gate")
+                out[layer.feed_start - layer.start + position] = Named(role, "gate")
     return out
 
 
@@ -130,8 +130,8 @@ def prologue_roles(text: str) -> list[str]:
         embedding = text.rfind(Letter.ELEMENTWISE)
     shared = (Letter.COMMUNICATION, Letter.REDUCE_WITH_NORM)
     return [
-        "embedding" if at == embedding or (embedding >= 0 and letter in shared) else OTHER
-        for at, letter in enumerate(text)
+        "embedding" if position == embedding or (embedding >= 0 and letter in shared) else OTHER
+        for position, letter in enumerate(text)
     ]
 
 
@@ -144,17 +144,17 @@ def epilogue_roles(text: str, *, decoder: bool = True) -> list[str]:
     head = text.find(Letter.GEMM)
     if not decoder:
         end = text.find(Letter.NORM) + 1
-        return ["final_norm" if at < end else OTHER for at in range(len(text))]
+        return ["final_norm" if position < end else OTHER for position in range(len(text))]
     helpers = f"{Letter.GEMM_HELPER}{Letter.COMMUNICATION}{Letter.COPY}"
     names = []
-    for at, letter in enumerate(text):
-        if letter == Letter.NORM and (head < 0 or at < head):
+    for position, letter in enumerate(text):
+        if letter == Letter.NORM and (head < 0 or position < head):
             names.append("final_norm")
         elif head >= 0 and (
-            at <= head
+            position <= head
             or (
                 letter in (Letter.GEMM_HELPER, Letter.COMMUNICATION)
-                and text[head:at].strip(helpers) == Letter.GEMM
+                and text[head:position].strip(helpers) == Letter.GEMM
             )
         ):
             names.append("lm_head")
@@ -172,12 +172,14 @@ the output projections of text and image."""
 def _output_end(text: str, start: int, end: int) -> int:
     """One past the output projection of a mixer that another one follows in the same layer."""
     marks = (Letter.ACTIVATION, Letter.LINEAR_ATTENTION, Letter.NORM)
-    last = max((at for at in range(start, end) if text[at] in marks), default=start)
+    last = max(
+        (position for position in range(start, end) if text[position] in marks), default=start
+    )
     product = text.find(Letter.GEMM, last, end)
-    at = product + 1 if product >= 0 else start
-    while at < end and text[at] == Letter.GEMM_HELPER:
-        at += 1
-    return at
+    position = product + 1 if product >= 0 else start
+    while position < end and text[position] == Letter.GEMM_HELPER:
+        position += 1
+    return position
 
 
 def _before(text: str, shapes: Sequence[Product | None], linear: bool, cached: bool) -> list[str]:
@@ -192,35 +194,35 @@ def _before(text: str, shapes: Sequence[Product | None], linear: bool, cached: b
         return ["input_norm" if letter == Letter.NORM else "attention" for letter in text]
     if not linear and any(letter in _PICKS for letter in text[first:]):
         # Attention that chooses among projections is not recognized.
-        return ["input_norm" if at < first else OTHER for at in range(len(text))]
+        return ["input_norm" if position < first else OTHER for position in range(len(text))]
     products = _projections(text, shapes, cached)
     aside = _aside(shapes, products)
     norm = text.find(Letter.NORM, 0, first)
     write, ready = _cache_write(text, first) if cached else (len(text), _rotated(text, first))
     names: list[str] = []
-    for at, letter in enumerate(text):
-        if first <= at < aside:
+    for position, letter in enumerate(text):
+        if first <= position < aside:
             names.append(OTHER)
-        elif role := product_role(text, at, products):
+        elif role := product_role(text, position, products):
             names.append(role)
-        elif at < first:
+        elif position < first:
             residual = letter == Letter.ADD and norm < 0
-            scaled = 0 <= norm < at and letter != Letter.NORM
+            scaled = 0 <= norm < position and letter != Letter.NORM
             names.append("residual" if residual else "qkv" if scaled else "input_norm")
         elif linear:
             names.append("conv")
-        elif letter == Letter.NORM or _is_cast_of_norm(text, at):
+        elif letter == Letter.NORM or _is_cast_of_norm(text, position):
             names.append("qk_norm")
-        elif letter == Letter.QUANT or at >= ready:
+        elif letter == Letter.QUANT or position >= ready:
             names.append("attention")
         else:
-            names.append("kv_write" if at >= write else "rope")
+            names.append("kv_write" if position >= write else "rope")
     return with_modulation(text, names) if is_modulated(text, norm) else names
 
 
-def _is_cast_of_norm(text: str, at: int) -> bool:
+def _is_cast_of_norm(text: str, position: int) -> bool:
     """A copy right before a norm in one kernel makes its input contiguous."""
-    return text[at] == Letter.COPY and text[at + 1 : at + 2] == Letter.NORM
+    return text[position] == Letter.COPY and text[position + 1 : position + 2] == Letter.NORM
 
 
 _POSITIONS = f"{Letter.INDICES}{Letter.ADD}{Letter.ADD_SCALAR}{Letter.ELEMENTWISE}"
@@ -252,7 +254,11 @@ def _cache_write(text: str, first: int) -> tuple[int, int]:
             grown += f"{text[grown - _ROTATION : grown]}{Letter.CONCATENATION}" in text[:grown]
         return grown, grown + 2
     rotated = max(text.rfind(letter) for letter in (Letter.MULTIPLY, Letter.ADD, Letter.GEMM))
-    joins = [at for at in range(rotated + 1, len(text)) if text[at] == Letter.CONCATENATION]
+    joins = [
+        position
+        for position in range(rotated + 1, len(text))
+        if text[position] == Letter.CONCATENATION
+    ]
     if not joins:
         return len(text), _prepared(text, first)
     end = joins[-1] + 1
@@ -312,30 +318,30 @@ def _aside(shapes: Sequence[Product | None], products: Mapping[int, str]) -> int
     return min(i for i in products if i > aside) if aside >= 0 else 0
 
 
-def _chain_by_shapes(at: list[int], shapes: list[Product]) -> list[int]:
+def _chain_by_shapes(products: list[int], shapes: list[Product]) -> list[int]:
     """Up-projections of MLA: they widen a latent that a narrower projection made.
 
     One of them is the last before attention: keys and values come from a latent.
     """
     hidden = shapes[0].inner
     latents = [s.outer for s in shapes if s.inner == hidden and s.outer < hidden]
-    chained = [i for i, s in zip(at, shapes, strict=True) if s.inner < min(hidden, s.outer)]
-    return chained if latents and chained[-1:] == at[-1:] else []
+    chained = [i for i, s in zip(products, shapes, strict=True) if s.inner < min(hidden, s.outer)]
+    return chained if latents and chained[-1:] == products[-1:] else []
 
 
-def _chain_by_order(text: str, at: list[int]) -> list[int]:
+def _chain_by_order(text: str, products: list[int]) -> list[int]:
     """Products behind a norm of a latent, where norms do not stand as those of q and k do.
 
     A product that a norm follows makes a latent; those of q and k follow both first products.
     """
-    inside = [i for i in range(at[0], len(text)) if text[i] in (Letter.GEMM, Letter.NORM)]
+    inside = [i for i in range(products[0], len(text)) if text[i] in (Letter.GEMM, Letter.NORM)]
     order = "".join(text[i] for i in inside)
     last = order.rfind(Letter.GEMM)
     if Letter.NORM not in order[:last] or order.startswith("GNGN") or order == "GGNGN":
         return []
-    norm = text.find(Letter.NORM, at[0])
+    norm = text.find(Letter.NORM, products[0])
     normed = [i for i, j in pairwise(inside) if text[j] == Letter.NORM]
-    return [i for i in at if i > norm and i not in normed]
+    return [i for i in products if i > norm and i not in normed]
 
 
 def _mixer(text: str, linear: bool) -> list[str]:
@@ -347,8 +353,10 @@ def _mixer(text: str, linear: bool) -> list[str]:
         return [roles.get(letter, "delta_rule") for letter in text]
     first = max(text.find(Letter.ATTENTION), 0)
     return [
-        "attention_combine" if letter == Letter.ATTENTION_HELPER and at > first else "attention"
-        for at, letter in enumerate(text)
+        "attention_combine"
+        if letter == Letter.ATTENTION_HELPER and position > first
+        else "attention"
+        for position, letter in enumerate(text)
     ]
 
 
@@ -373,34 +381,37 @@ def _attention_tail(text: str, cached: bool) -> list[str]:
         i: "kv_b" if cached else "o_proj" for i, letter in enumerate(text) if letter == Letter.GEMM
     }
     if len(products) > _MOST_OUTPUTS:
-        return [OTHER if at <= last else closing_role(text, at) for at in range(len(text))]
+        return [
+            OTHER if position <= last else closing_role(text, position)
+            for position in range(len(text))
+        ]
     if last >= 0:
         products[last] = "o_proj"
     gate = text.find(Letter.GATE)
     names = []
-    for at in range(len(text)):
-        if role := product_role(text, at, products):
+    for position in range(len(text)):
+        if role := product_role(text, position, products):
             names.append(role)
-        elif at < last:
-            names.append(_inside_attention(text, at, gate, cached))
+        elif position < last:
+            names.append(_inside_attention(text, position, gate, cached))
         else:
-            names.append(closing_role(text, at))
+            names.append(closing_role(text, position))
     return names
 
 
-def _inside_attention(text: str, at: int, gate: int, cached: bool) -> str:
+def _inside_attention(text: str, position: int, gate: int, cached: bool) -> str:
     """Role of a unit between attention and its output projection."""
-    if not cached and text[at] == Letter.ACTIVATION:
+    if not cached and text[position] == Letter.ACTIVATION:
         # Attention and feed-forward part share their projections.
         return "activation"
     gated = (Letter.GATE, Letter.MULTIPLY, Letter.ELEMENTWISE)
-    if 0 <= gate <= at and text[at] in gated:
+    if 0 <= gate <= position and text[position] in gated:
         return "gating"
-    if text[at] == Letter.NORM:
+    if text[position] == Letter.NORM:
         return "qk_norm"
     # Attention ends with its result in the layout that was asked for; a product in between starts
     # the preparation of the next.
-    return "o_proj" if Letter.GEMM in text[:at] else "attention"
+    return "o_proj" if Letter.GEMM in text[:position] else "attention"
 
 
 def _linear_tail(text: str, shapes: Sequence[Product | None], convolved: bool) -> list[str]:
@@ -420,25 +431,25 @@ def _linear_tail(text: str, shapes: Sequence[Product | None], convolved: bool) -
         second = text.find(Letter.GEMM, first + 1)
         if second < last and not text[first + 1 : second].strip(f"{Letter.NORM}{Letter.COPY}"):
             products[second] = "qkv"
-    for at in range(max(last, 0)):
-        if text[at] == Letter.GEMM and _projects(text, shapes, at, gate):
-            products[at] = "qkv"
+    for position in range(max(last, 0)):
+        if text[position] == Letter.GEMM and _projects(text, shapes, position, gate):
+            products[position] = "qkv"
     names = []
-    for at, letter in enumerate(text):
-        if at in products:
-            names.append(products[at])
-        elif letter == Letter.FILL and (served := served_role(text, at, products)):
+    for position, letter in enumerate(text):
+        if position in products:
+            names.append(products[position])
+        elif letter == Letter.FILL and (served := served_role(text, position, products)):
             names.append(served)
-        elif at > last:
+        elif position > last:
             helper = letter == Letter.GEMM_HELPER
-            names.append("o_proj" if helper else closing_role(text, at))
-        elif at >= gate:
+            names.append("o_proj" if helper else closing_role(text, position))
+        elif position >= gate:
             names.append("gating")
-        elif letter == Letter.CONVOLUTION or (letter == Letter.ACTIVATION and at < convolved):
+        elif letter == Letter.CONVOLUTION or (letter == Letter.ACTIVATION and position < convolved):
             names.append("conv")
         elif letter in (Letter.NORM, Letter.GATE) or (
             # Norms of step sizes and gates, as these.
-            rule is not None and at < rule and "s" in text[at:rule]
+            rule is not None and position < rule and "s" in text[position:rule]
         ):
             names.append("gating")
         else:
@@ -449,17 +460,17 @@ def _linear_tail(text: str, shapes: Sequence[Product | None], convolved: bool) -
 _TO_GATE = f"{Letter.COPY}{Letter.GEMM_HELPER}{Letter.ADD}"
 
 
-def _projects(text: str, shapes: Sequence[Product | None], at: int, gate: int) -> bool:
+def _projects(text: str, shapes: Sequence[Product | None], position: int, gate: int) -> bool:
     """A product of linear attention that projects its input, and is no part of its state update.
 
     Updates are batched over heads. Without shapes, projections are those whose result is a gate:
     right before the activation of one, or before the gated norm of the output.
     """
-    if (shape := shapes[at]) is not None:
+    if (shape := shapes[position]) is not None:
         return shape.batch == 1
-    following = text[at + 1 :].lstrip(_TO_GATE)[:1]
-    before_norm = at < gate and text[gate : gate + 1] in NORMS
-    return following == Letter.GATE or (before_norm and not text[at:gate].strip(Letter.GEMM))
+    following = text[position + 1 :].lstrip(_TO_GATE)[:1]
+    before_norm = position < gate and text[gate : gate + 1] in NORMS
+    return following == Letter.GATE or (before_norm and not text[position:gate].strip(Letter.GEMM))
 
 
 def _output_gate(text: str, last: int, first: int) -> int:

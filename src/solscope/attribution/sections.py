@@ -74,23 +74,23 @@ class Layer(NamedTuple):
 
 def feed_forward_start(text: str, mixer: Mixer, end: int) -> int:
     """Index where the feed-forward part begins; `end` when there is none."""
-    products = [at for at in range(mixer.end, end) if text[at] in PRODUCTS]
+    products = [position for position in range(mixer.end, end) if text[position] in PRODUCTS]
     fused = any(letter in EXPERT_KERNELS for letter in text[mixer.end : end])
     needed = 1 if fused else 2
     added = mixer.kind == "linear_attention" and text[:end].rstrip(_TRAILING)[-1:] == Letter.ADD
-    for at in range(end - 1, mixer.end - 1, -1):
-        if text[at] in NORMS and sum(product > at for product in products) >= needed:
-            if products[0] > at:
+    for position in range(end - 1, mixer.end - 1, -1):
+        if text[position] in NORMS and sum(product > position for product in products) >= needed:
+            if products[0] > position:
                 # A norm before the output projection belongs to the mixer.
                 break
-            following = text[at + 1 :].lstrip(Letter.COPY)[:1]
-            if added and Letter.ADD not in text[mixer.end : at] + following:
+            following = text[position + 1 :].lstrip(Letter.COPY)[:1]
+            if added and Letter.ADD not in text[mixer.end : position] + following:
                 # Nor is one before the residual addition that of a feed-forward part: Mamba norms
                 # its step sizes and gates.
                 continue
-            while at > mixer.end and text[at - 1] in NORMS:
-                at -= 1
-            return at
+            while position > mixer.end and text[position - 1] in NORMS:
+                position -= 1
+            return position
     # Without a norm of its own it works beside the mixer: all products after the output projection.
     side_by_side = mixer.kind == "attention" and len(products) >= 3
     return products[1] if side_by_side else end
@@ -103,22 +103,22 @@ def earlier_feed_forward(text: str, start: int, end: int) -> list[int]:
     and an activation between them.
     """
     starts = [end]
-    for at in range(end - 1, start - 1, -1):
-        between = text[at : starts[0]]
+    for position in range(end - 1, start - 1, -1):
+        between = text[position : starts[0]]
         products = [i for i, letter in enumerate(between) if letter in PRODUCTS]
         if (
-            text[at] in NORMS
+            text[position] in NORMS
             and len(products) >= 2
             and any(letter in _ACTIVATIONS for letter in between[products[0] : products[-1]])
-            and any(letter in PRODUCTS for letter in text[start:at])
+            and any(letter in PRODUCTS for letter in text[start:position])
         ):
-            starts.insert(0, at)
+            starts.insert(0, position)
     return starts
 
 
 def feed_forward_kind(text: str) -> FeedForward:
     """The kind of a feed-forward part: experts have a router and a choice among its scores."""
-    router = next((at for at, letter in enumerate(text) if letter in PRODUCTS), -1)
+    router = next((position for position, letter in enumerate(text) if letter in PRODUCTS), -1)
     if router < 0:
         return "none"
     if any(letter in EXPERT_KERNELS for letter in text):

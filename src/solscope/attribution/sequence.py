@@ -232,9 +232,9 @@ def units(sequence: Sequence[str]) -> list[Unit]:
     """The sequence as units: written-out norms are joined, all else is a unit of its own."""
     text = "".join(sequence)
     out: list[Unit] = []
-    at = 0
+    position = 0
     for start, end, letter in find_chains(text):
-        out += [Unit(text[i], i, i + 1) for i in range(at, start)]
+        out += [Unit(text[i], i, i + 1) for i in range(position, start)]
         out.append(Unit(letter, start, end))
-        at = end
-    return out + [Unit(text[i], i, i + 1) for i in range(at, len(text))]
+        position = end
+    return out + [Unit(text[i], i, i + 1) for i in range(position, len(text))]

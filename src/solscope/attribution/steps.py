@@ -96,10 +96,12 @@ def _merge(parts: list[Steps], rows: list[pl.Series], height: int) -> Steps:
         guesses.append(own.guessed)
         done += int(own.table["step"].max() or 0) + 1 if not own.table.is_empty() else 0  # type: ignore[arg-type]
         turns += int(own.pass_id.max() or 0)  # type: ignore[arg-type]
-    at = pl.concat(rows)
+    merged_rows = pl.concat(rows)
     columns = [pl.concat(column) for column in (steps, passes, phases, guesses)]
-    placed = pl.DataFrame([at.alias("at"), *(c.alias(str(n)) for n, c in enumerate(columns))])
-    whole = pl.DataFrame({"at": pl.Series(range(height), dtype=at.dtype)}).join(
+    placed = pl.DataFrame(
+        [merged_rows.alias("at"), *(c.alias(str(n)) for n, c in enumerate(columns))]
+    )
+    whole = pl.DataFrame({"at": pl.Series(range(height), dtype=merged_rows.dtype)}).join(
         placed, on="at", how="left", maintain_order="left"
     )
     return Steps(pl.concat(tables), whole["0"], whole["1"], whole["2"], whole["3"])

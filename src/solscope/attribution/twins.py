@@ -42,8 +42,8 @@ def find_twins(activities: pl.DataFrame) -> dict[int, int]:
     twins: dict[int, int] = {}
     for before, after in REACHES:
         keys = np.zeros(activities.height, np.uint64)
-        for at in streams:
-            keys[at] = _sequences(names[at], before, after)
+        for stream_rows in streams:
+            keys[stream_rows] = _sequences(names[stream_rows], before, after)
         fresh = _agreed(keys, table, open_, lenders)
         twins |= fresh
         open_[list(fresh)] = False
@@ -87,14 +87,14 @@ def _agreed(
     wanted = set(keys[asked].tolist())
     candidates = np.flatnonzero(lenders & np.isin(keys, keys[asked]))
     by_key: dict[int, list[int]] = {key: [] for key in wanted}
-    for at, key in zip(candidates.tolist(), keys[candidates].tolist(), strict=True):
-        by_key[key].append(at)
+    for row, key in zip(candidates.tolist(), keys[candidates].tolist(), strict=True):
+        by_key[key].append(row)
     agreed: dict[int, int] = {}
-    for at, key in zip(asked.tolist(), keys[asked].tolist(), strict=True):
+    for row, key in zip(asked.tolist(), keys[asked].tolist(), strict=True):
         lenders_here = by_key[key]
         rows = table[lenders_here]
-        fits = (rows[:, 0] == table[at, 0]) | (rows[:, 0] < 0) | (table[at, 0] < 0)
+        fits = (rows[:, 0] == table[row, 0]) | (rows[:, 0] < 0) | (table[row, 0] < 0)
         same = rows[fits]
         if same.size and (same[:, 1:] == same[0, 1:]).all():
-            agreed[at] = lenders_here[int(np.flatnonzero(fits)[0])]
+            agreed[row] = lenders_here[int(np.flatnonzero(fits)[0])]
     return agreed

@@ -60,15 +60,15 @@ def _against_store(store: str, path: str, observed: Open) -> Diagnosis:
     times = step_times([recording.phases for recording in stored])
     logs = np.log(times)
     nearest = np.argsort(np.abs(logs - logs.mean()), kind="stable")
-    at = next((int(n) for n in nearest if Path(stored[int(n)].file).exists()), None)
-    if at is None:
+    chosen = next((int(n) for n in nearest if Path(stored[int(n)].file).exists()), None)
+    if chosen is None:
         raise InputError(
             f"{store}: no profile of this store is at its path any more ({stored[0].file}, ...); "
             "causes need one of them: pass a folder of recordings"
         )
-    typical, run = observed(stored[at].file), observed(path)
+    typical, run = observed(stored[chosen].file), observed(path)
     # The store has steps from first start to last end; a diagnosis measures start to start. Their
     # ratio carries over.
     sides = step_times([phase_means(recording) for recording in (typical, run)])
-    of_run = times[at] * sides[1] / sides[0]
+    of_run = times[chosen] * sides[1] / sides[0]
     return against_typical(typical, run, predicted(times), np.empty(0), np.append(times, of_run))

@@ -138,7 +138,7 @@ class _Matcher:
 
     def rows(self) -> dict[Item, int]:
         """The number of the match of every matched item."""
-        return {item: at for at, match in enumerate(self.matches) for item in match.items}
+        return {item: row for row, match in enumerate(self.matches) for item in match.items}
 
     def match(
         self,

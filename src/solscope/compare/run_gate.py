@@ -58,32 +58,32 @@ def _samples(
         yield Sample(phase, category, limits[category], before, after, "gpu_time")
 
 
-def _steps(side: PhaseOfRun, at: int) -> list[int]:
+def _steps(side: PhaseOfRun, place: int) -> list[int]:
     """Steps of a rank that another one follows: the last one has no length."""
-    numbers = set(side.analysis.run.ranks[at].steps["step"].to_list())
-    return [step for step in side.steps[at]["step"].to_list() if step + 1 in numbers]
+    numbers = set(side.analysis.run.ranks[place].steps["step"].to_list())
+    return [step for step in side.steps[place]["step"].to_list() if step + 1 in numbers]
 
 
 def _step_times(side: PhaseOfRun) -> Floats:
     by_rank = []
-    for at in side.places:
-        lengths = step_lengths(side.analysis.run.ranks[at].steps)
-        shift = side.analysis.shifts[at]
-        by_rank.append({step + shift: lengths[step] for step in _steps(side, at)})
+    for place in side.places:
+        lengths = step_lengths(side.analysis.run.ranks[place].steps)
+        shift = side.analysis.shifts[place]
+        by_rank.append({step + shift: lengths[step] for step in _steps(side, place)})
     return _by_step(by_rank, np.median)
 
 
 def _category_times(side: PhaseOfRun, category: str) -> Floats:
     by_rank = []
-    for at in side.places:
-        rank = side.analysis.run.ranks[at]
+    for place in side.places:
+        rank = side.analysis.run.ranks[place]
         if category == "comm":
             times = rank.calls.select("step", ns=pl.col("end_ns") - pl.col("start_ns"))
         else:
             alike = rank.work.filter(pl.col("category") == category)
             times = alike.select("step", ns="total_ns")
         sums = dict(times.group_by("step").agg(pl.col("ns").sum()).iter_rows())
-        steps, shift = side.steps[at]["step"].to_list(), side.analysis.shifts[at]
+        steps, shift = side.steps[place]["step"].to_list(), side.analysis.shifts[place]
         by_rank.append({step + shift: int(sums.get(step, 0)) for step in steps})
     return _by_step(by_rank, np.mean)
 

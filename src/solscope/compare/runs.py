@@ -140,7 +140,8 @@ def _parts(side: PhaseOfRun) -> dict[str, float]:
         return 0.0 if spread is None else spread.mean / 1e3
 
     waits = [
-        side.per_step_us(at, float(side.roles[at]["wait_ns"].sum())) / 1e3 for at in side.places
+        side.per_step_us(place, float(side.roles[place]["wait_ns"].sum())) / 1e3
+        for place in side.places
     ]
     # Collectives on two streams can wait at once: no more than the time with any of them.
     waiting = min(float(np.mean(waits)) if waits else 0.0, mean("comm_ns"))
@@ -160,7 +161,7 @@ def _mean(by_rank: dict[int, float]) -> float | None:
 
 
 def _tokens(side: PhaseOfRun) -> float | None:
-    tables = [side.steps[at]["tokens"] for at in side.places]
+    tables = [side.steps[place]["tokens"] for place in side.places]
     recorded = pl.concat(tables).drop_nulls() if tables else pl.Series([], dtype=pl.Int64)
     return float(np.mean(recorded.to_numpy())) if recorded.len() else None
 
@@ -195,13 +196,13 @@ def _exchange(
 def _bytes(side: PhaseOfRun, key: tuple[str | None, str | None, str, bool]) -> float | None:
     role, kind = key[2].rsplit(": ", 1)
     sizes = []
-    for at in side.places:
-        calls = side.analysis.run.ranks[at].calls
+    for place in side.places:
+        calls = side.analysis.run.ranks[place].calls
         wanted = (
             (pl.coalesce("role", pl.lit("comm")) == role)
             & (pl.col("kind") == kind)
             & pl.col("part").eq_missing(pl.lit(key[1]))
-            & pl.col("step").is_in(side.steps[at]["step"].to_list())
+            & pl.col("step").is_in(side.steps[place]["step"].to_list())
         )
         sizes += calls.filter(wanted)["bytes"].drop_nulls().to_list()
     return float(np.mean(sizes)) if sizes else None

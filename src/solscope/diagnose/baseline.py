@@ -41,8 +41,8 @@ def phase_means(run: Observations, limits: Thresholds = THRESHOLDS) -> PhaseMean
     side = fit_steps(run, limits)
     walls = side.wall / 1e6
     phases: dict[str | None, list[float]] = {}
-    for at in side.fit.tolist():
-        phases.setdefault(run.steps[at].phase, []).append(float(walls[at]))
+    for index in side.fit.tolist():
+        phases.setdefault(run.steps[index].phase, []).append(float(walls[index]))
     return {phase: (len(times), float(np.mean(times))) for phase, times in phases.items()}
 
 

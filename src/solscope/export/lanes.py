@@ -64,14 +64,14 @@ def _spread(moved: list[int], start: list[int], end: list[int]) -> Int64s:
     lane = np.zeros(len(start), dtype=np.int64)
     stacks: list[list[int]] = []
     for i in moved:
-        for at, stack in enumerate(stacks):
+        for index, stack in enumerate(stacks):
             while stack and end[stack[-1]] <= start[i]:
                 stack.pop()
-            if not stack or end[stack[-1]] >= end[i] or at == MAX_LANES - 2:
+            if not stack or end[stack[-1]] >= end[i] or index == MAX_LANES - 2:
                 break
         else:
-            at, stack = len(stacks), []
+            index, stack = len(stacks), []
             stacks.append(stack)
         stack.append(i)
-        lane[i] = at + 1
+        lane[i] = index + 1
     return lane

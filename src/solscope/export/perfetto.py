@@ -129,8 +129,8 @@ def event_lines(
 ) -> Iterator[str]:
     """Events that were placed, and arrows from launches, whose ids count from `first_id`."""
     activities = attributed.activities.with_columns(_short(attributed.activities["name"]))
-    for at in range(0, events.height, CHUNK_ROWS):
-        chunk = events.slice(at, CHUNK_ROWS)
+    for first in range(0, events.height, CHUNK_ROWS):
+        chunk = events.slice(first, CHUNK_ROWS)
         yield from lines(_events(chunk, activities, zero))
         yield from lines(_arrows(chunk, events, activities, zero, first_id))
 

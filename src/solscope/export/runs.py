@@ -133,8 +133,8 @@ class RunTrace:
             self._check_step(step)
         self._left_out = {} if step is not None else _left_out(extents.values())
         starts = [
-            self._correction(at).applied(np.array([first]))[0]
-            for at, rank in enumerate(analysis.run.ranks)
+            self._correction(rank_index).applied(np.array([first]))[0]
+            for rank_index, rank in enumerate(analysis.run.ranks)
             if (first := extents[rank.rank].first_ns) is not None
         ]
         self._zero = int(min(starts, default=0))
@@ -160,23 +160,23 @@ class RunTrace:
         yield open_document(self._header(), self._zero)
         metadata: list[str] = []
         first_id = self._analysis.matched.table.height
-        for at, rank in enumerate(ranks):
-            attributed = self._cut(open_rank(rank.path), at)
+        for rank_index, rank in enumerate(ranks):
+            attributed = self._cut(open_rank(rank.path), rank_index)
             if attributed is not None:
                 threads = Threads(attributed.profile)
-                yield from self._rank(attributed, at, threads, first_id)
-                metadata += threads.metadata(at * _PROCESSES)
+                yield from self._rank(attributed, rank_index, threads, first_id)
+                metadata += threads.metadata(rank_index * _PROCESSES)
                 first_id += attributed.profile.events.height
             if progress is not None:
-                progress(at + 1, len(ranks), rank.path)
+                progress(rank_index + 1, len(ranks), rank.path)
         yield close_document(metadata)
 
     def _rank(
-        self, attributed: Attributed, at: int, threads: Threads, first_id: int
+        self, attributed: Attributed, rank_index: int, threads: Threads, first_id: int
     ) -> Iterator[str]:
-        rank = self._analysis.run.ranks[at].rank
-        calls = self._calls(attributed, at)
-        moved = _on_common_clock(attributed, rank, self._correction(at))
+        rank = self._analysis.run.ranks[rank_index].rank
+        calls = self._calls(attributed, rank_index)
+        moved = _on_common_clock(attributed, rank, self._correction(rank_index))
         events = place(moved.profile.events, threads)
         # Rows still count from the start of the profile, which is what activities point to.
         events = events.filter(~pl.col("kind").cast(pl.String).is_in(list(self._left_out)))
@@ -200,17 +200,17 @@ class RunTrace:
                 rank, device, "waiting", slices.select("name", "start_ns", "dur_ns", "args")
             )
 
-    def _calls(self, attributed: Attributed, at: int) -> pl.DataFrame:
+    def _calls(self, attributed: Attributed, rank_index: int) -> pl.DataFrame:
         """Collectives of a rank that others have too, with the row of their event."""
         matched, split = self._analysis.matched, self._analysis.split
-        rank = self._analysis.run.ranks[at]
-        here = np.flatnonzero(matched.index[:, at] >= 0)
+        rank = self._analysis.run.ranks[rank_index]
+        here = np.flatnonzero(matched.index[:, rank_index] >= 0)
         unix = attributed.profile.metadata.unix_offset_ns or 0
         numbers = [each.rank for each in self._analysis.run.ranks]
         last = split.last[here]
         names = [f"waits for rank {numbers[who]}" if who >= 0 else "waits" for who in last]
-        wait = np.where(last == at, 0.0, np.nan_to_num(split.wait[here, at]))
-        own = rank.calls[matched.index[here, at]].select(
+        wait = np.where(last == rank_index, 0.0, np.nan_to_num(split.wait[here, rank_index]))
+        own = rank.calls[matched.index[here, rank_index]].select(
             pl.col("start_ns") - unix, "stream", pl.col("name").alias("kernel")
         )
         facts = matched.table[here].select("kind", "group", "bytes", "step", "layer")
@@ -222,7 +222,7 @@ class RunTrace:
         return (
             calls.with_columns(
                 pl.Series("collective", here, dtype=pl.Int64),
-                pl.Series("turn", self._flows[here, at], dtype=pl.String),
+                pl.Series("turn", self._flows[here, rank_index], dtype=pl.String),
                 pl.Series("name", names, dtype=pl.String),
                 pl.Series("dur_ns", np.rint(wait), dtype=pl.Int64),
             )
@@ -230,8 +230,8 @@ class RunTrace:
             .drop(keys)
         )
 
-    def _correction(self, at: int) -> Correction:
-        return self._analysis.times.corrections[at]
+    def _correction(self, rank_index: int) -> Correction:
+        return self._analysis.times.corrections[rank_index]
 
     def _header(self) -> dict[str, object]:
         """The header of the first rank, with the devices and groups of all."""
@@ -260,13 +260,13 @@ class RunTrace:
             span = f"; there are {count}, from {min(steps)} to {max(steps)}" if steps else ""
             raise UsageError(f"{name}: no step {step}{span}")
 
-    def _cut(self, attributed: Attributed, at: int) -> Attributed | None:
+    def _cut(self, attributed: Attributed, rank_index: int) -> Attributed | None:
         """The step that was asked for; null where this rank does not have it."""
         if self._step is None:
             return attributed
-        own = self._step - self._shifts[at]
+        own = self._step - self._shifts[rank_index]
         if own not in attributed.steps["step"].to_list():
-            self._without_step.append(self._analysis.run.ranks[at].rank)
+            self._without_step.append(self._analysis.run.ranks[rank_index].rank)
             return None
         return cut_out_step(attributed, own)
 

@@ -67,10 +67,10 @@ class Threads:
     def metadata(self, first: int = 0) -> Iterator[str]:
         """Names and order of all processes and threads, as metadata events; from `first` on."""
         order = sorted(self._tids, key=lambda p: (p.rank or 0, _SIDES.index(p.side), p.number or 0))
-        for at, process in enumerate(order, first):
+        for sort_index, process in enumerate(order, first):
             pid = self.pid(process)
             yield _named("process_name", pid, 0, "name", self._name(process))
-            yield _named("process_sort_index", pid, 0, "sort_index", at)
+            yield _named("process_sort_index", pid, 0, "sort_index", sort_index)
             for index, (tid, name) in enumerate(self._tids[process].items()):
                 yield _named("thread_name", pid, tid, "name", name)
                 yield _named("thread_sort_index", pid, tid, "sort_index", index)

@@ -51,9 +51,9 @@ def of_comparison(comparison: Comparison) -> Headline:
             [],
             None,
         )
-    phase, at = largest
-    label = comparison.profiles[at].label
-    before, after = _step_ms(phase, 0), _step_ms(phase, at)
+    phase, profile_index = largest
+    label = comparison.profiles[profile_index].label
+    before, after = _step_ms(phase, 0), _step_ms(phase, profile_index)
     assert before is not None
     assert after is not None
     step = f"{phase.phase} step" if phase.phase else "step"
@@ -73,7 +73,7 @@ def of_comparison(comparison: Comparison) -> Headline:
     if same_way:
         main = max(same_way, key=lambda difference: abs(difference.diff_ms))
         sentence += f"; the largest part of it is {main.name} ({main.diff_ms:+,.2f} ms)"
-    paths = [first.path, comparison.profiles[at].path]
+    paths = [first.path, comparison.profiles[profile_index].path]
     if after < before:
         paths.reverse()
     return Headline(
@@ -93,18 +93,18 @@ def _largest(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
     candidates = []
     for phase in comparison.phases:
         before = _step_ms(phase, 0)
-        for at in range(1, len(phase.steps)):
-            after = _step_ms(phase, at)
+        for profile_index in range(1, len(phase.steps)):
+            after = _step_ms(phase, profile_index)
             if before is not None and after is not None:
-                candidates.append((abs(after - before), phase, at))
+                candidates.append((abs(after - before), phase, profile_index))
     if not candidates:
         return None
-    _, phase, at = max(candidates, key=lambda candidate: candidate[0])
-    return phase, at
+    _, phase, profile_index = max(candidates, key=lambda candidate: candidate[0])
+    return phase, profile_index
 
 
-def _step_ms(phase: PhaseComparison, at: int) -> float | None:
-    times = phase.steps[at]
+def _step_ms(phase: PhaseComparison, profile_index: int) -> float | None:
+    times = phase.steps[profile_index]
     return None if times is None else times.time_ms
 
 

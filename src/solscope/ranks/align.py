@@ -53,7 +53,7 @@ def align(base: Calls, other: Calls) -> tuple[Ints, Ints, list[str]]:
     mine = np.concatenate((mine, np.array([a for a, _ in more], np.int64)))
     theirs = np.concatenate((theirs, np.array([b for _, b in more], np.int64)))
     order = np.argsort(mine, kind="stable")
-    return mine[order], theirs[order], [by[at] for at in order]
+    return mine[order], theirs[order], [by[index] for index in order]
 
 
 def _clearly_same(base: Calls, other: Calls) -> bool:
@@ -96,7 +96,7 @@ def _rivals(base: Calls, other: Calls) -> set[int]:
         near = places[first : start + FAR]
         apart = np.median(np.abs(near - gaps[start : start + length]), axis=1)
         best = np.argsort(apart, kind="stable")[:RIVALS]
-        shifts |= {int(at) + first - start for at in best}
+        shifts |= {int(peak) + first - start for peak in best}
     # Far shifts leave few calls to compare.
     return {shift for shift in shifts if shift and abs(shift) < gaps.size // 2}
 
@@ -142,7 +142,7 @@ def _first_in_common(base: Calls, a: Ints, other: Calls, b: Ints) -> tuple[int, 
 
 def _by_sequence(base: Calls, other: Calls) -> tuple[Ints, Ints, list[str]]:
     places, theirs_at = _numbered(base), _numbered(other)
-    pairs = [(places[call], at) for call, at in theirs_at.items() if call in places]
+    pairs = [(places[call], place) for call, place in theirs_at.items() if call in places]
     mine = np.array([a for a, _ in pairs], np.int64)
     theirs = np.array([b for _, b in pairs], np.int64)
     return mine, theirs, ["sequence"] * len(pairs)
@@ -152,7 +152,7 @@ def _numbered(calls: Calls) -> dict[tuple[int, int], int]:
     """Positions of calls by sequence number and key; a number that occurs twice is ambiguous."""
     named = list(zip(calls.sequence.tolist(), calls.key.tolist(), strict=True))
     times = Counter(named)
-    return {call: at for at, call in enumerate(named) if times[call] == 1}
+    return {call: place for place, call in enumerate(named) if times[call] == 1}
 
 
 def _in_order(base: Calls, other: Calls) -> tuple[Ints, Ints]:
@@ -191,8 +191,8 @@ def _by_order(base: Calls, other: Calls, mine: Ints, theirs: Ints) -> list[tuple
     pairs = []
     a = [-1, *mine.tolist(), base.row.size]
     b = [-1, *theirs.tolist(), other.row.size]
-    for at in range(len(a) - 1):
-        here, there = range(a[at] + 1, a[at + 1]), range(b[at] + 1, b[at + 1])
+    for index in range(len(a) - 1):
+        here, there = range(a[index] + 1, a[index + 1]), range(b[index] + 1, b[index + 1])
         if len(here) == len(there) and len(here):
             same = (base.key[here.start : here.stop] == other.key[there.start : there.stop]).all()
             pairs += list(zip(here, there, strict=True)) if same else []

@@ -80,10 +80,10 @@ def _causes(run: Run, matched: Matched) -> NDArray[np.bool_]:
     """By collective and rank: whether the others cannot end before this rank began."""
     causes = np.zeros(matched.index.shape, bool)
     synchronizing = matched.table["kind"].is_in(list(SYNCHRONIZING)).to_numpy()
-    for at, rank in enumerate(run.ranks):
-        has_call = matched.index[:, at] >= 0
-        calls = rank.calls[matched.index[has_call, at]]
+    for rank_index, rank in enumerate(run.ranks):
+        has_call = matched.index[:, rank_index] >= 0
+        calls = rank.calls[matched.index[has_call, rank_index]]
         sends = (calls["kind"] == "send").to_numpy()
         roots = ((calls["kind"] == "broadcast") & (calls["peer"] == rank.rank)).fill_null(False)
-        causes[has_call, at] = sends | roots.to_numpy() | synchronizing[has_call]
+        causes[has_call, rank_index] = sends | roots.to_numpy() | synchronizing[has_call]
     return causes

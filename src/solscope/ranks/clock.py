@@ -127,16 +127,19 @@ def align(run: Run, matched: Matched) -> tuple[Clock, Times]:
     if sync.any():
         sync[sync] = _tight(end[sync], lines, matched.table.filter(pl.Series(sync)))
         lines = _lines(end[sync])
-    aligned = [at for at, line in enumerate(lines) if line.error is not None]
+    aligned = [rank_index for rank_index, line in enumerate(lines) if line.error is not None]
     first = aligned[0] if aligned else 0
     moved = [_moved(values, lines, bases, first) for values in (start, end)]
     times = Times(moved[0], moved[1], _corrections(lines, bases, first))
     spread = _spread(times.end[sync][:, aligned]) if len(aligned) > 1 else None
     rows = [
         _row(
-            run.ranks[at].rank, line, (bases[at] - bases[first] - lines[first].offset) / 1e3, spread
+            run.ranks[rank_index].rank,
+            line,
+            (bases[rank_index] - bases[first] - lines[first].offset) / 1e3,
+            spread,
         )
-        for at, line in enumerate(lines)
+        for rank_index, line in enumerate(lines)
     ]
     if spread is None:
         zeros = np.array(bases) - bases[0] if bases else np.empty(0)
@@ -165,9 +168,11 @@ def _by_messages(run: Run, limits: Limits) -> Clock:
 def _matrix(run: Run, matched: Matched, name: str, bases: list[int]) -> Floats:
     """One column of the ranks' calls, by collective and rank, from each rank's own zero."""
     matrix = np.full(matched.index.shape, np.nan)
-    for at, rank in enumerate(run.ranks):
-        has_call = matched.index[:, at] >= 0
-        matrix[has_call, at] = rank.calls[name].to_numpy()[matched.index[has_call, at]] - bases[at]
+    for rank_index, rank in enumerate(run.ranks):
+        has_call = matched.index[:, rank_index] >= 0
+        matrix[has_call, rank_index] = (
+            rank.calls[name].to_numpy()[matched.index[has_call, rank_index]] - bases[rank_index]
+        )
     return matrix
 
 
@@ -176,7 +181,13 @@ def _tight(ends: Floats, lines: list[_Line], table: pl.DataFrame) -> NDArray[np.
 
     Where ranks send different amounts, as to hot experts, some leave later than others.
     """
-    moved = np.stack([ends[:, at] - line.at(ends[:, at]) for at, line in enumerate(lines)], 1)
+    moved = np.stack(
+        [
+            ends[:, rank_index] - line.at(ends[:, rank_index])
+            for rank_index, line in enumerate(lines)
+        ],
+        1,
+    )
     have = (~np.isnan(moved)).sum(1) > 1
     spread = np.full(ends.shape[0], np.nan)
     spread[have] = np.nanmax(moved[have], axis=1) - np.nanmin(moved[have], axis=1)
@@ -208,21 +219,26 @@ def _lines(ends: Floats) -> list[_Line]:
     done = [reference]
     lines[reference] = _Line(error=0.0, calls=int(have[:, reference].sum()))
     while len(done) < width:
-        left = [at for at in range(width) if at not in done]
-        following = max(left, key=lambda at: int(shared[at, done].max()))
+        left = [rank_index for rank_index in range(width) if rank_index not in done]
+        following = max(left, key=lambda rank_index: int(shared[rank_index, done].max()))
         if shared[following, done].max() < LEAST_CALLS:
             break
         lines[following] = _fit(ends[:, following], _middle(ends, lines, done))
         done.append(following)
     for _ in range(ROUNDS):
         middle = _middle(ends, lines, done)
-        lines = [_fit(ends[:, at], middle) if at in done else lines[at] for at in range(width)]
+        lines = [
+            _fit(ends[:, rank_index], middle) if rank_index in done else lines[rank_index]
+            for rank_index in range(width)
+        ]
     return lines
 
 
 def _middle(ends: Floats, lines: list[_Line], done: list[int]) -> Floats:
     """The middle of all ranks' ends on the common clock."""
-    moved = np.stack([ends[:, at] - lines[at].at(ends[:, at]) for at in done], 1)
+    moved = np.stack(
+        [ends[:, rank_index] - lines[rank_index].at(ends[:, rank_index]) for rank_index in done], 1
+    )
     covered = ~np.isnan(moved).all(1)
     middle = np.full(ends.shape[0], np.nan)
     middle[covered] = np.nanmedian(moved[covered], axis=1)
@@ -262,10 +278,10 @@ def _least_squares(x: Floats, y: Floats) -> tuple[float, float, float]:
 def _moved(values: Floats, lines: list[_Line], bases: list[int], first: int) -> Floats:
     """Times on the clock of the first rank that is known, from its zero."""
     columns = []
-    for at, line in enumerate(lines):
-        own = values[:, at]
+    for rank_index, line in enumerate(lines):
+        own = values[:, rank_index]
         if line.error is None:
-            columns.append(own + (bases[at] - bases[first]))
+            columns.append(own + (bases[rank_index] - bases[first]))
         else:
             common = own - line.at(own)
             columns.append(common + lines[first].at(common))
@@ -277,8 +293,8 @@ def _corrections(lines: list[_Line], bases: list[int], first: int) -> tuple[Corr
     return tuple(
         Correction()
         if line.error is None
-        else Correction(bases[first] - bases[at], bases[at], line, lines[first])
-        for at, line in enumerate(lines)
+        else Correction(bases[first] - bases[rank_index], bases[rank_index], line, lines[first])
+        for rank_index, line in enumerate(lines)
     )
 
 

@@ -178,10 +178,10 @@ def _splits(concrete: list[Any]) -> tuple[list[int] | None, list[int] | None]:
 
 def _pending(events: pl.DataFrame, rows: pl.DataFrame) -> Intervals:
     """When work was launched that had not begun yet."""
-    at = rows["launch_row"]
-    launched = (events["start_ns"].gather(at) + events["dur_ns"].gather(at).fill_null(0)).alias(
-        "at"
-    )
+    launch_rows = rows["launch_row"]
+    launched = (
+        events["start_ns"].gather(launch_rows) + events["dur_ns"].gather(launch_rows).fill_null(0)
+    ).alias("at")
     table = pl.DataFrame([launched, rows["start_ns"]]).drop_nulls()
     table = table.filter(pl.col("at") < pl.col("start_ns"))
     return union(table["at"].to_numpy(), table["start_ns"].to_numpy())

@@ -120,9 +120,11 @@ def number_ranks(paths: Sequence[str], stated: Sequence[int | None]) -> tuple[li
     numbers = [rank for rank in in_names if rank is not None]
     if len(numbers) == len(paths):
         return numbers, False
-    order = sorted(range(len(paths)), key=lambda at: (_place(paths[at]), _natural(paths[at])))
-    counted = {at: number for number, at in enumerate(order)}
-    return [counted[at] for at in range(len(paths))], True
+    order = sorted(
+        range(len(paths)), key=lambda index: (_place(paths[index]), _natural(paths[index]))
+    )
+    counted = {index: number for number, index in enumerate(order)}
+    return [counted[index] for index in range(len(paths))], True
 
 
 def _place(path: str) -> tuple[int, ...]:

@@ -53,9 +53,9 @@ def received(rank: Rank, steps: set[int], shift: int) -> pl.DataFrame:
     table = calls.with_columns(returns.fill_null(False).alias("returns"))
     # A call after a combine begins anew, whatever its sizes.
     flags = table["returns"].to_list()
-    for at in range(1, len(flags)):
-        if flags[at] and flags[at - 1]:
-            flags[at] = False
+    for index in range(1, len(flags)):
+        if flags[index] and flags[index - 1]:
+            flags[index] = False
     return (
         table.filter(~pl.Series(flags, dtype=pl.Boolean))
         .filter(pl.col("step").is_in(sorted(steps)))

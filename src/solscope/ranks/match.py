@@ -61,8 +61,8 @@ def match(run: Run) -> Matched:
     parts, how, related = [], [], set()
     for group in groups:
         members = {
-            at: calls
-            for at, table in enumerate(tables)
+            rank_index: calls
+            for rank_index, table in enumerate(tables)
             if (calls := _calls_of(table, group, zero)).row.size
         }
         index, by, pairs = _match_group(members, len(tables), group.startswith(PEERS))
@@ -75,14 +75,16 @@ def match(run: Run) -> Matched:
     index = index[whole]
     order = np.argsort(_first_start(run.ranks, index), kind="stable")
     index = index[order]
-    table = _describe(run.ranks, index, [how[at] for at in order])
+    table = _describe(run.ranks, index, [how[call] for call in order])
     numbers = tuple(rank.rank for rank in run.ranks)
     unmatched = {
-        rank.rank: rank.calls.height - int((index[:, at] >= 0).sum())
-        for at, rank in enumerate(run.ranks)
+        rank.rank: rank.calls.height - int((index[:, rank_index] >= 0).sum())
+        for rank_index, rank in enumerate(run.ranks)
     }
     alone = tuple(
-        rank.rank for at, rank in enumerate(run.ranks) if at not in related and rank.calls.height
+        rank.rank
+        for rank_index, rank in enumerate(run.ranks)
+        if rank_index not in related and rank.calls.height
     )
     return Matched(numbers, table, index, unmatched, alone)
 
@@ -126,19 +128,19 @@ def _match_group(
     """Rows of one group's collectives by rank, how each was matched, and which ranks were."""
     if not members:
         return np.full((0, width), -1, np.int64), [], set()
-    reference = max(members, key=lambda at: (members[at].row.size, -at))
+    reference = max(members, key=lambda rank_index: (members[rank_index].row.size, -rank_index))
     base = members[reference]
     index = np.full((base.row.size, width), -1, np.int64)
     index[:, reference] = base.row
     how = np.full(base.row.size, "order", dtype=object)
     related: set[int] = set()
-    for at, calls in members.items():
-        if at == reference:
+    for rank_index, calls in members.items():
+        if rank_index == reference:
             continue
         mine, theirs, by = align_peers(base, calls) if peers else align(base, calls)
-        index[mine, at] = calls.row[theirs]
+        index[mine, rank_index] = calls.row[theirs]
         if mine.size:
-            related |= {reference, at}
+            related |= {reference, rank_index}
         how[mine] = np.where(how[mine] == "order", by, how[mine])
     _join_split(index, base, reference)
     return index, list(how), related
@@ -154,24 +156,24 @@ def _join_split(index: Ints, base: Calls, reference: int) -> None:
     if not gaps.size:
         return
     usual = float(np.median(gaps))
-    for at in np.flatnonzero((gaps < SPLIT * usual) & (base.key[1:] == base.key[:-1])):
-        pair = index[at : at + 2] >= 0
+    for gap in np.flatnonzero((gaps < SPLIT * usual) & (base.key[1:] == base.key[:-1])):
+        pair = index[gap : gap + 2] >= 0
         pair[:, reference] = False
         if not pair.any(1).all() or pair.all(0).any():
             continue
-        to = at if pair[0].sum() >= pair[1].sum() else at + 1
-        other = 2 * at + 1 - to
-        index[to] = np.where(pair[other - at], index[other], index[to])
-        index[other] = np.where(pair[other - at], -1, index[other])
+        to = gap if pair[0].sum() >= pair[1].sum() else gap + 1
+        other = 2 * gap + 1 - to
+        index[to] = np.where(pair[other - gap], index[other], index[to])
+        index[other] = np.where(pair[other - gap], -1, index[other])
 
 
 def _first_start(ranks: tuple[Rank, ...], index: Ints) -> Floats:
     """When each collective began on the first rank that has it."""
     first = np.full(index.shape[0], np.inf)
-    for at, rank in enumerate(ranks):
-        has_call = index[:, at] >= 0
+    for rank_index, rank in enumerate(ranks):
+        has_call = index[:, rank_index] >= 0
         if has_call.any():
-            start = rank.calls["start_ns"].to_numpy()[index[has_call, at]]
+            start = rank.calls["start_ns"].to_numpy()[index[has_call, rank_index]]
             first[has_call] = np.where(np.isinf(first[has_call]), start, first[has_call])
     return first
 
@@ -182,10 +184,10 @@ def step_shifts(ranks: tuple[Rank, ...], index: Ints) -> list[int]:
         return []
     main = int(np.argmax((index >= 0).sum(0)))
     shifts = []
-    for at, rank in enumerate(ranks):
-        both = (index[:, at] >= 0) & (index[:, main] >= 0)
+    for rank_index, rank in enumerate(ranks):
+        both = (index[:, rank_index] >= 0) & (index[:, main] >= 0)
         mine = ranks[main].calls["step"].gather(index[both, main])
-        theirs = rank.calls["step"].gather(index[both, at])
+        theirs = rank.calls["step"].gather(index[both, rank_index])
         apart = (mine - theirs).drop_nulls()
         shifts.append(0 if apart.is_empty() else int(apart.mode().min()))  # type: ignore[arg-type]
     return shifts
@@ -198,15 +200,15 @@ def _describe(ranks: tuple[Rank, ...], index: Ints, how: list[str]) -> pl.DataFr
     """
     count = index.shape[0]
     total, sizes_given = np.zeros(count), np.zeros(count)
-    order = sorted(range(len(ranks)), key=lambda at: int((index[:, at] >= 0).sum()))
+    order = sorted(range(len(ranks)), key=lambda rank_index: int((index[:, rank_index] >= 0).sum()))
     shifts = step_shifts(ranks, index)
     facts = pl.DataFrame(schema={name: CALL_SCHEMA[name] for name in _FACTS}).clear(count)
-    for at in order:
-        has_call = index[:, at] >= 0
-        rows = ranks[at].calls.with_columns(pl.col("step") + shifts[at])
+    for rank_index in order:
+        has_call = index[:, rank_index] >= 0
+        rows = ranks[rank_index].calls.with_columns(pl.col("step") + shifts[rank_index])
         if not has_call.any():
             continue  # Polars takes no list of rows that are all null.
-        mine = rows[pl.Series(index[:, at]).set(pl.Series(~has_call), None)]
+        mine = rows[pl.Series(index[:, rank_index]).set(pl.Series(~has_call), None)]
         here = pl.Series(has_call)
         facts = pl.DataFrame([mine[name].zip_with(here, facts[name]) for name in _FACTS])
         size = mine["bytes"].cast(pl.Float64).to_numpy()

@@ -59,8 +59,12 @@ def _fits(base: Calls, other: Calls, stretch: slice, most: int = 2) -> list[floa
     their_keys = np.lib.stride_tricks.sliding_window_view(other.key, ends.size)
     apart = np.median(np.abs(np.diff(theirs, axis=1) - np.diff(ends)), axis=1)
     apart = np.where((their_keys == keys).mean(1) >= LIKE, apart, np.inf)
-    best = [at for at in np.argsort(apart, kind="stable")[:most] if np.isfinite(apart[at])]
-    return [float(np.median(theirs[at] - ends)) for at in best]
+    best = [
+        candidate
+        for candidate in np.argsort(apart, kind="stable")[:most]
+        if np.isfinite(apart[candidate])
+    ]
+    return [float(np.median(theirs[candidate] - ends)) for candidate in best]
 
 
 def _peaks(differences: Floats, mine: Ints, most: int = 3) -> list[float]:
@@ -74,11 +78,11 @@ def _peaks(differences: Floats, mine: Ints, most: int = 3) -> list[float]:
     peaks: list[float] = []
     least = min(3, np.unique(mine).size)
     while len(peaks) < most and counts.max() > 0:
-        at = int(np.argmax(counts))
-        inside = slice(at, until[at])
+        highest = int(np.argmax(counts))
+        inside = slice(highest, until[highest])
         peak = float(np.median(sorted_differences[inside]))
         counts = np.where(np.abs(sorted_differences - peak) < 2 * TOGETHER_NS, 0, counts)
-        counts[at] = 0
+        counts[highest] = 0
         if np.unique(who[inside]).size >= least:
             peaks.append(peak)
     return peaks

@@ -89,13 +89,13 @@ def find_stages(run: Run, matched: Matched) -> Stages | None:
 
 def _messages(run: Run, matched: Matched) -> set[tuple[int, int]]:
     """Positions of ranks that send to one another: sender, receiver."""
-    place = {rank.rank: at for at, rank in enumerate(run.ranks)}
+    place = {rank.rank: rank_index for rank_index, rank in enumerate(run.ranks)}
     pairs = set()
     between = (matched.table["kind"] == "send_receive").to_numpy()
-    for at, rank in enumerate(run.ranks):
-        rows = matched.index[between & (matched.index[:, at] >= 0), at]
+    for rank_index, rank in enumerate(run.ranks):
+        rows = matched.index[between & (matched.index[:, rank_index] >= 0), rank_index]
         calls = rank.calls[rows].filter(pl.col("kind") == "send")
-        pairs |= {(at, place[peer]) for peer in calls["peer"].drop_nulls() if peer in place}
+        pairs |= {(rank_index, place[peer]) for peer in calls["peer"].drop_nulls() if peer in place}
     return pairs
 
 
@@ -103,10 +103,10 @@ def stage_costs(run: Run, stages: Stages, steps: NDArray[np.int64], shifts: list
     """What the stage that is occupied longest has more than the next one, by step and rank, ns."""
     occupied = np.full((steps.size, stages.count), np.nan)
     by_rank = np.full((steps.size, len(run.ranks)), np.nan)
-    for at, (rank, shift) in enumerate(zip(run.ranks, shifts, strict=True)):
+    for rank_index, (rank, shift) in enumerate(zip(run.ranks, shifts, strict=True)):
         gpu = rank.steps.select(pl.col("step") + shift, ns=pl.col("compute_ns") + pl.col("held_ns"))
         lengths = dict(gpu.iter_rows())
-        by_rank[:, at] = [lengths.get(step, np.nan) for step in steps.tolist()]
+        by_rank[:, rank_index] = [lengths.get(step, np.nan) for step in steps.tolist()]
     for number in range(stages.count):
         # Ranks of one stage work at the same time.
         occupied[:, number] = np.nanmean(by_rank[:, stages.of == number], axis=1)
@@ -118,8 +118,8 @@ def stage_costs(run: Run, stages: Stages, steps: NDArray[np.int64], shifts: list
     for row, number in enumerate(longest):
         of_stage = stages.of == number
         # One rank stands for its stage: the one that is occupied longest.
-        at = int(np.nanargmax(np.where(of_stage, by_rank[row], -np.inf)))
-        cost[row, at] = max(0.0, two[row, 1] - two[row, 0])
+        rank_index = int(np.nanargmax(np.where(of_stage, by_rank[row], -np.inf)))
+        cost[row, rank_index] = max(0.0, two[row, 1] - two[row, 0])
     return cost
 
 
@@ -137,13 +137,21 @@ def describe(
     for number in range(stages.count):
         members = np.flatnonzero(stages.of == number).tolist()
         each = [
-            _of_rank(run, matched, split, counted, at, rank_steps[at], lengths[at])
-            for at in members
+            _of_rank(
+                run,
+                matched,
+                split,
+                counted,
+                rank_index,
+                rank_steps[rank_index],
+                lengths[rank_index],
+            )
+            for rank_index in members
         ]
         mean = {name: float(np.mean([stage[name] for stage in each])) for name in each[0]}
         step = mean.pop("step_ms")
         away = mean["receive_ms"] + mean["send_ms"] + mean["other_ms"]
-        numbers = [run.ranks[at].rank for at in members]
+        numbers = [run.ranks[rank_index].rank for rank_index in members]
         rows.append(Stage(number, numbers, **mean, bubble_pct=100 * away / step if step else 0.0))
     longest = max(rows, key=lambda row: row.compute_ms + row.held_ms)
     bubble = float(np.mean([row.bubble_pct for row in rows]))
@@ -155,14 +163,14 @@ def _of_rank(
     matched: Matched,
     split: Waiting,
     counted: NDArray[np.bool_],
-    at: int,
+    rank_index: int,
     steps: pl.DataFrame,
     length: int,
 ) -> dict[str, float]:
     per = 1e6 * max(1, steps.height)
-    mine = counted & (matched.index[:, at] >= 0)
-    wait = np.nan_to_num(split.wait[mine, at])
-    kind = run.ranks[at].calls["kind"].gather(matched.index[mine, at]).to_numpy()
+    mine = counted & (matched.index[:, rank_index] >= 0)
+    wait = np.nan_to_num(split.wait[mine, rank_index])
+    kind = run.ranks[rank_index].calls["kind"].gather(matched.index[mine, rank_index]).to_numpy()
     between = ~np.isin(kind, list(SYNCHRONIZING))
     received, sent = kind == "receive", kind == "send"
     return {

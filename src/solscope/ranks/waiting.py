@@ -103,11 +103,11 @@ def _uneven(run: Run, matched: Matched, transfer: Floats) -> tuple[NDArray[np.in
     the rows of the busiest rank.
     """
     rows = np.full(matched.index.shape, np.nan)
-    for at, rank in enumerate(run.ranks):
-        has_call = matched.index[:, at] >= 0
+    for rank_index, rank in enumerate(run.ranks):
+        has_call = matched.index[:, rank_index] >= 0
         sums = [rank.calls[name].list.sum() for name in ("sent_rows", "received_rows")]
         values = pl.DataFrame(sums).max_horizontal().cast(pl.Float64).to_numpy()
-        rows[has_call, at] = values[matched.index[has_call, at]]
+        rows[has_call, rank_index] = values[matched.index[has_call, rank_index]]
     busiest, cost = np.full(len(rows), -1), np.zeros(len(rows))
     compared = (~np.isnan(rows)).sum(1) > 1
     if not compared.any():
@@ -128,12 +128,12 @@ def _latency(table: pl.DataFrame, transfer: Floats) -> Floats:
     timed = ~np.isnan(transfer).all(1)
     middle[timed] = np.nanmedian(transfer[timed], axis=1)
     for _, alike in table.with_row_index("at").group_by("kind", "group", maintain_order=True):
-        at, size = alike["at"].to_numpy(), alike["bytes"].cast(pl.Float64).to_numpy()
+        collectives, size = alike["at"].to_numpy(), alike["bytes"].cast(pl.Float64).to_numpy()
         least = np.nanmin(size) if not np.isnan(size).all() else np.nan
-        tiny = at[size <= 2 * least]
+        tiny = collectives[size <= 2 * least]
         if tiny.size >= LEAST_CALM:
-            small = size[np.isin(at, tiny)].max() <= size / TINY
-            latency[at[small]] = np.nanmedian(middle[tiny])
+            small = size[np.isin(collectives, tiny)].max() <= size / TINY
+            latency[collectives[small]] = np.nanmedian(middle[tiny])
     return latency
 
 
@@ -160,11 +160,11 @@ def _costs(arrival: Floats, wait: Floats) -> tuple[NDArray[np.int64], Floats]:
 def _parts(run: Run, matched: Matched, end: Floats) -> dict[str, Floats]:
     """What lies between the collective before and each arrival, by rank."""
     parts = {name: np.full(matched.index.shape, np.nan) for name in PARTS}
-    for at, rank in enumerate(run.ranks):
-        has_call = matched.index[:, at] >= 0
-        rows = matched.index[has_call, at]
+    for rank_index, rank in enumerate(run.ranks):
+        has_call = matched.index[:, rank_index] >= 0
+        rows = matched.index[has_call, rank_index]
         for name in ("busy", "held", "idle"):
-            parts[name][has_call, at] = rank.calls[f"{name}_ns"].to_numpy()[rows]
+            parts[name][has_call, rank_index] = rank.calls[f"{name}_ns"].to_numpy()[rows]
     if end.shape[0]:
         # On the common clock: how long after the first rank this one left the collective before.
         before = np.vstack((np.full((1, end.shape[1]), np.nan), end[:-1]))
@@ -193,12 +193,14 @@ def _baseline(table: pl.DataFrame, wait: Floats, duration: Floats, transfer: Flo
     middle = np.nanmedian(transfer, axis=1)
     keys = ("kind", "group", _size_class().alias("size"))
     for _, alike in table.with_row_index("at").group_by(*keys, maintain_order=True):
-        at = alike["at"].to_numpy()
-        calm = at[share[at] <= CALM]
+        collectives = alike["at"].to_numpy()
+        calm = collectives[share[collectives] <= CALM]
         if calm.size < LEAST_CALM:
-            calm = at[np.argsort(share[at], kind="stable")][: max(LEAST_CALM, at.size // 5)]
+            calm = collectives[np.argsort(share[collectives], kind="stable")][
+                : max(LEAST_CALM, collectives.size // 5)
+            ]
         if calm.size >= LEAST_CALM:
-            baseline[at] = np.median(middle[calm])
+            baseline[collectives] = np.median(middle[calm])
     return baseline
 
 

@@ -53,7 +53,7 @@ class Work(msgspec.Struct, frozen=True):
 def explain(
     run: Run,
     split: Waiting,
-    at: int,
+    rank_index: int,
     rows: NDArray[np.bool_],
     steps: list[set[int]],
     work: dict[str, Work],
@@ -64,12 +64,12 @@ def explain(
     `steps` holds, by rank, the numbers that it gives to the steps of the run; `uneven_ns` is what
     all-to-alls take longer because this rank has most rows.
     """
-    count = max(1, len(steps[at]))
+    count = max(1, len(steps[rank_index]))
     excess = {
-        name: max(0.0, float(np.nansum(_beyond(split.parts[name][rows], at)))) / count / 1e6
+        name: max(0.0, float(np.nansum(_beyond(split.parts[name][rows], rank_index)))) / count / 1e6
         for name in PARTS
     }
-    slower, more = _kernels(run, at, steps)
+    slower, more = _kernels(run, rank_index, steps)
     uneven = uneven_ns / count / 1e6
     loaded = [name for name, value in work.items() if (value.ratio or 0.0) > MORE]
     busy_gpu = min(excess["busy"], slower) if excess["busy"] else 0.0
@@ -87,16 +87,16 @@ def explain(
     return Why(why, late, parts, _evidence(why, parts, excess, slower, uneven, work))
 
 
-def explain_stage(run: Run, at: int, steps: list[set[int]], work: dict[str, Work]) -> Why:
+def explain_stage(run: Run, rank_index: int, steps: list[set[int]], work: dict[str, Work]) -> Why:
     """Why the stage of a rank is occupied longer than the others: its GPU, or its load."""
     held = [
         int(rank.steps.filter(pl.col("step").is_in(sorted(own)))["held_ns"].sum())
         for rank, own in zip(run.ranks, steps, strict=True)
     ]
-    count = max(1, len(steps[at]))
-    others = held[:at] + held[at + 1 :]
-    excess = max(0.0, held[at] - float(np.median(others or [0]))) / count / 1e6
-    slower, more = _kernels(run, at, steps)
+    count = max(1, len(steps[rank_index]))
+    others = held[:rank_index] + held[rank_index + 1 :]
+    excess = max(0.0, held[rank_index] - float(np.median(others or [0]))) / count / 1e6
+    slower, more = _kernels(run, rank_index, steps)
     parts = {"host": 0.0, "gpu": excess + slower, "load": more, "link": 0.0}
     late = sum(parts.values())
     most = max(parts, key=lambda name: parts[name])
@@ -105,17 +105,17 @@ def explain_stage(run: Run, at: int, steps: list[set[int]], work: dict[str, Work
     return Why(why, late, parts, _evidence(why, parts, shown, slower, 0.0, work))
 
 
-def _beyond(values: Floats, at: int) -> Floats:
+def _beyond(values: Floats, rank_index: int) -> Floats:
     """What the rank at `at` has more than the middle of the others, by collective."""
-    others = np.delete(values, at, axis=1)
-    timed = ~np.isnan(others).all(1) & ~np.isnan(values[:, at])
+    others = np.delete(values, rank_index, axis=1)
+    timed = ~np.isnan(others).all(1) & ~np.isnan(values[:, rank_index])
     beyond = np.full(values.shape[0], np.nan)
     if timed.any():
-        beyond[timed] = values[timed, at] - np.nanmedian(others[timed], axis=1)
+        beyond[timed] = values[timed, rank_index] - np.nanmedian(others[timed], axis=1)
     return beyond
 
 
-def _kernels(run: Run, at: int, steps: list[set[int]]) -> tuple[float, float]:
+def _kernels(run: Run, rank_index: int, steps: list[set[int]]) -> tuple[float, float]:
     """Milliseconds per step that a rank's kernels take longer: for the same work, and for more.
 
     Groups come in an order that changes from run to run. `fsum` rounds once, at the end, so that
@@ -130,18 +130,20 @@ def _kernels(run: Run, at: int, steps: list[set[int]]) -> tuple[float, float]:
     ]
     everyone = pl.concat(tables)
     others = (
-        everyone.filter(pl.col("rank") != at)
+        everyone.filter(pl.col("rank") != rank_index)
         .with_columns((pl.col("total_ns") / pl.col("calls")).alias("each"))
         .group_by("name", "work")
         .agg(pl.col("each").median())
     )
-    own = tables[at].join(others, on=("name", "work"), how="left")
+    own = tables[rank_index].join(others, on=("name", "work"), how="left")
     same = own.filter(pl.col("each").is_not_null())
     slower = math.fsum(same["total_ns"] - same["each"] * same["calls"])
     whole = [float(table["total_ns"].sum()) for table in tables]
-    middle = float(np.median(whole[:at] + whole[at + 1 :])) if len(whole) > 1 else 0.0
-    count = 1e6 * max(1, len(steps[at]))
-    return max(0.0, slower) / count, max(0.0, whole[at] - middle - max(0.0, slower)) / count
+    middle = (
+        float(np.median(whole[:rank_index] + whole[rank_index + 1 :])) if len(whole) > 1 else 0.0
+    )
+    count = 1e6 * max(1, len(steps[rank_index]))
+    return max(0.0, slower) / count, max(0.0, whole[rank_index] - middle - max(0.0, slower)) / count
 
 
 def _evidence(

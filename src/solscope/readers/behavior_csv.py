@@ -95,7 +95,7 @@ def _rows(data: bytes) -> pl.DataFrame:
     """All rows as text, with every column that is used; damaged lines have nulls."""
     head, _, body = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
     names = _columns(head.decode("utf-8", errors="replace"))
-    places = [f"c{at}" for at in range(len(names))]
+    places = [f"c{index}" for index in range(len(names))]
     try:
         table = pl.read_csv(
             io.BytesIO(body),

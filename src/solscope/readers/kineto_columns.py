@@ -49,8 +49,8 @@ class Interned:
     def raws(self, values: Sequence[msgspec.Raw]) -> Column:
         """Codes of raw JSON values; absent and null ones are null."""
         column = np.full(len(values), NONE, np.uint32)
-        present = [at for at, value in enumerate(values) if value is not ABSENT]
-        raws = [bytes(values[at]) for at in present]
+        present = [index for index, value in enumerate(values) if value is not ABSENT]
+        raws = [bytes(values[index]) for index in present]
         lookup = {
             raw: NONE if raw == b"null" else self.codes.setdefault(raw, len(self.codes))
             for raw in dict.fromkeys(raws)
@@ -77,12 +77,12 @@ class Numbers:
         if types == {type(None)}:
             return column
         most = 2**63 - 1
-        present = [at for at, value in enumerate(values) if value is not None]
+        present = [index for index, value in enumerate(values) if value is not None]
         column[present] = [
             value
-            if type(value := values[at]) is int and -most <= value <= most
+            if type(value := values[index]) is int and -most <= value <= most
             else self.scaled(value, 1, most, count_wild)
-            for at in present
+            for index in present
         ]
         return column
 
@@ -130,6 +130,6 @@ class Numbers:
         column = np.where(values < 0, -rounded, rounded)
         # A tie in decimals is none in floats.
         ties = (np.abs(fraction % 1 - 0.5) < 1e-3) & (size < 2**31)
-        for at in np.flatnonzero(ties):
-            column[at] = self.scaled(float(values[at]), 1000, most, True)
+        for index in np.flatnonzero(ties):
+            column[index] = self.scaled(float(values[index]), 1000, most, True)
         return column

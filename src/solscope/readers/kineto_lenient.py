@@ -43,9 +43,9 @@ _ARGS = {field.encode_name.encode(): field for field in msgspec.structs.fields(A
 _TEXT_FIELDS = frozenset({"cat", "name", "collective", "group", "group_ranks", "launched"})
 
 
-def skip_space(text: bytes, at: int) -> int:
+def skip_space(text: bytes, offset: int) -> int:
     """The first place from `at` on that is no white space."""
-    spaces = _SPACES.match(text, at)
+    spaces = _SPACES.match(text, offset)
     assert spaces is not None
     return spaces.end()
 
@@ -56,80 +56,80 @@ def find_event(text: bytes, start: int) -> int | None:
     return None if event is None else event.start(1)
 
 
-def text_end(text: bytes, at: int) -> int:
+def text_end(text: bytes, offset: int) -> int:
     """Where the text whose opening quote is at `at` ends."""
-    string = _TEXT.match(text, at)
+    string = _TEXT.match(text, offset)
     if string is None:
         raise MoreError
     return string.end()
 
 
-def value_end(text: bytes, at: int) -> int:
+def value_end(text: bytes, offset: int) -> int:
     """Where the value that begins at `at` ends."""
-    first = text[at : at + 1]
+    first = text[offset : offset + 1]
     if not first:
         raise MoreError
     if first == b'"':
-        return text_end(text, at)
+        return text_end(text, offset)
     if first not in b"{[":
-        return _bare_end(text, at)
+        return _bare_end(text, offset)
     depth = 0
-    while bracket := _BRACKET.search(text, at):
-        at = bracket.end()
+    while bracket := _BRACKET.search(text, offset):
+        offset = bracket.end()
         mark = bracket.group()
         if mark == b'"':
-            at = text_end(text, at - 1)
+            offset = text_end(text, offset - 1)
         elif mark in b"{[":
             depth += 1
         else:
             depth -= 1
             if depth == 0:
-                return at
+                return offset
     raise MoreError
 
 
-def _bare_end(text: bytes, at: int) -> int:
-    bare = _BARE.match(text, at)
+def _bare_end(text: bytes, offset: int) -> int:
+    bare = _BARE.match(text, offset)
     assert bare is not None
     end = bare.end()
     if end == len(text):
         raise MoreError
-    if end == at or text[end] not in _ENDS:
+    if end == offset or text[end] not in _ENDS:
         raise BadError
     return end
 
 
-def read_event(text: bytes, at: int) -> tuple[Event, int]:
+def read_event(text: bytes, offset: int) -> tuple[Event, int]:
     """The event whose brace is at `at`, and where it ends."""
     event = Event()
-    at, more = _first_key(text, at)
+    offset, more = _first_key(text, offset)
     while more:
-        key, at = _key(text, at)
-        if key == b"args" and text[at : at + 1] == b"{":
-            event.args, at = _read_args(text, at)
+        key, offset = _key(text, offset)
+        if key == b"args" and text[offset : offset + 1] == b"{":
+            event.args, offset = _read_args(text, offset)
         else:
-            end = value_end(text, at)
+            end = value_end(text, offset)
             if key == b"ph":
-                event.ph = "X" if text[at:end] == b'"X"' else ""
+                event.ph = "X" if text[offset:end] == b'"X"' else ""
             elif name := _EVENT_FIELDS.get(key):
-                setattr(event, name, _scalar(name, text[at:end]))
-            at = end
-        at, more = _next_key(text, at)
-    return event, at + 1
+                setattr(event, name, _scalar(name, text[offset:end]))
+            offset = end
+        offset, more = _next_key(text, offset)
+    return event, offset + 1
 
 
-def _read_args(text: bytes, at: int) -> tuple[Args, int]:
+def _read_args(text: bytes, offset: int) -> tuple[Args, int]:
     args = Args()
-    at, more = _first_key(text, at)
+    offset, more = _first_key(text, offset)
     while more:
-        key, at = _key(text, at)
-        end = value_end(text, at)
+        key, offset = _key(text, offset)
+        end = value_end(text, offset)
         if field := _ARGS.get(key):
-            raw = text[at:end]
+            raw = text[offset:end]
             is_raw = field.type is msgspec.Raw
             setattr(args, field.name, msgspec.Raw(raw) if is_raw else _scalar(field.name, raw))
-        at, more = _next_key(text, end)
-    return args, at + 1
+        offset, more = _next_key(text, end)
+    return args, offset + 1
 
 
 def _scalar(name: str, raw: bytes) -> Any:
@@ -145,30 +145,30 @@ def _scalar(name: str, raw: bytes) -> Any:
     return number
 
 
-def _first_key(text: bytes, at: int) -> tuple[int, bool]:
-    at = skip_space(text, at + 1)
-    return at, text[at : at + 1] != b"}"
+def _first_key(text: bytes, offset: int) -> tuple[int, bool]:
+    offset = skip_space(text, offset + 1)
+    return offset, text[offset : offset + 1] != b"}"
 
 
-def _key(text: bytes, at: int) -> tuple[bytes, int]:
+def _key(text: bytes, offset: int) -> tuple[bytes, int]:
     """The key at `at`, and where its value begins."""
-    if text[at : at + 1] != b'"':
-        raise MoreError if at >= len(text) else BadError
-    end = text_end(text, at)
+    if text[offset : offset + 1] != b'"':
+        raise MoreError if offset >= len(text) else BadError
+    end = text_end(text, offset)
     colon = skip_space(text, end)
     if text[colon : colon + 1] != b":":
         raise MoreError if colon >= len(text) else BadError
     begin = skip_space(text, colon + 1)
     if begin >= len(text):
         raise MoreError
-    return text[at + 1 : end - 1], begin
+    return text[offset + 1 : end - 1], begin
 
 
-def _next_key(text: bytes, at: int) -> tuple[int, bool]:
+def _next_key(text: bytes, offset: int) -> tuple[int, bool]:
     """Where the next key or the closing brace is; a comma may stand before that brace."""
-    at = skip_space(text, at)
-    if text[at : at + 1] == b",":
-        at = skip_space(text, at + 1)
-    elif text[at : at + 1] != b"}":
-        raise MoreError if at >= len(text) else BadError
-    return at, text[at : at + 1] != b"}"
+    offset = skip_space(text, offset)
+    if text[offset : offset + 1] == b",":
+        offset = skip_space(text, offset + 1)
+    elif text[offset : offset + 1] != b"}":
+        raise MoreError if offset >= len(text) else BadError
+    return offset, text[offset : offset + 1] != b"}"

@@ -144,23 +144,23 @@ class PythonScanner:
         return True
 
     def _member(self, _: bool) -> bool:
-        text, at = self._buffer, self._after_commas()
-        first = text[at : at + 1]
+        text, offset = self._buffer, self._after_commas()
+        first = text[offset : offset + 1]
         if not first:
             return False
         if first == b"}":
             self._state = self._done
-            self._at = at + 1
+            self._at = offset + 1
             return True
         if first != b'"':
-            return self._give_up(at, "a member name was expected")
+            return self._give_up(offset, "a member name was expected")
         try:
-            end = text_end(text, at)
+            end = text_end(text, offset)
         except MoreError:
             if len(text) - self._at > MAX_HEADER_BYTES:
                 return self._give_up(self._at, "a member name does not end")
             return False
-        key, colon = text[at + 1 : end - 1], skip_space(text, end)
+        key, colon = text[offset + 1 : end - 1], skip_space(text, end)
         if colon >= len(text):
             return False
         if text[colon] != ord(":"):
@@ -198,8 +198,8 @@ class PythonScanner:
         return True
 
     def _skip(self, _: bool) -> bool:
-        for at in range(self._at, len(self._buffer)):
-            mark = self._buffer[at]
+        for offset in range(self._at, len(self._buffer)):
+            mark = self._buffer[offset]
             if self._skip_text:
                 if self._skip_escape:
                     self._skip_escape = False
@@ -208,7 +208,7 @@ class PythonScanner:
                 elif mark == ord('"'):
                     self._skip_text = False
                     if self._skip_depth == 0:
-                        return self._skipped(at)
+                        return self._skipped(offset)
                 continue
             if mark == ord('"'):
                 self._skip_text = True
@@ -217,12 +217,12 @@ class PythonScanner:
             elif mark in b"}]":
                 self._skip_depth -= 1
                 if self._skip_depth == 0:
-                    return self._skipped(at)
+                    return self._skipped(offset)
         self._at = len(self._buffer)
         return False
 
-    def _skipped(self, at: int) -> bool:
-        self._at = at + 1
+    def _skipped(self, offset: int) -> bool:
+        self._at = offset + 1
         self._state = self._member
         return True
 
@@ -273,23 +273,23 @@ class PythonScanner:
 
     def _one_event(self, final: bool) -> bool:
         text = self._buffer
-        self._at = at = self._after_commas()
-        first = text[at : at + 1]
+        self._at = offset = self._after_commas()
+        first = text[offset : offset + 1]
         if not first:
             return False
         if first == b"]":
-            self._at = at + 1
+            self._at = offset + 1
             self._state = self._done if self._bare else self._member
             return True
         ran_out = False
         try:
             if first != b"{":
                 raise BadError
-            event, end = read_event(text, at)
+            event, end = read_event(text, offset)
         except BadError:
             pass
         except MoreError:
-            ran_out = len(text) - at <= MAX_EVENT_BYTES
+            ran_out = len(text) - offset <= MAX_EVENT_BYTES
             if ran_out and not final:
                 return False
         else:
@@ -298,30 +298,30 @@ class PythonScanner:
             self._events += [event] if event.ph == "X" else []
             self._at = end
             return True
-        return self._resync(at, final, ran_out)
+        return self._resync(offset, final, ran_out)
 
-    def _resync(self, at: int, final: bool, ran_out: bool) -> bool:
+    def _resync(self, offset: int, final: bool, ran_out: bool) -> bool:
         """The event at `at` is broken: go on where the next one seems to begin."""
         size = len(self._buffer)
-        following = find_event(self._buffer, at + 1)
+        following = find_event(self._buffer, offset + 1)
         if following is None and not final:
-            if size - at <= MAX_EVENT_BYTES:
+            if size - offset <= MAX_EVENT_BYTES:
                 return False
             self._at = size - 256
             self._wasted += MAX_EVENT_BYTES
             return self._too_damaged()
         if following is None:
-            self._stats["truncated_at"] = self._consumed + at
+            self._stats["truncated_at"] = self._consumed + offset
             self._note(
-                at, "the file ends inside an event" if ran_out else "unreadable up to the end"
+                offset, "the file ends inside an event" if ran_out else "unreadable up to the end"
             )
             self._stats["damaged"] += not ran_out
             self._at = size
             return False
         self._stats["events"] += 1
         self._stats["damaged"] += 1
-        self._note(at, "an event is not valid JSON")
-        self._wasted += size - at if ran_out else 0
+        self._note(offset, "an event is not valid JSON")
+        self._wasted += size - offset if ran_out else 0
         self._at = following
         self._too_damaged()
         return True
@@ -340,10 +340,10 @@ class PythonScanner:
         self._at = len(self._buffer)
         return False
 
-    def _give_up(self, at: int, why: str) -> bool:
-        self._note(at, why)
+    def _give_up(self, offset: int, why: str) -> bool:
+        self._note(offset, why)
         if self._stats["saw_events"]:
-            self._stats["truncated_at"] = self._consumed + at
+            self._stats["truncated_at"] = self._consumed + offset
         else:
             self._stats["not_trace"] = True
         self._state = self._done
@@ -351,14 +351,14 @@ class PythonScanner:
         return True
 
     def _after_commas(self) -> int:
-        at, size = self._at, len(self._buffer)
-        while at < size and self._buffer[at] in b" \n\r\t,":
-            at += 1
-        return at
+        offset, size = self._at, len(self._buffer)
+        while offset < size and self._buffer[offset] in b" \n\r\t,":
+            offset += 1
+        return offset
 
-    def _note(self, at: int, why: str) -> None:
+    def _note(self, offset: int, why: str) -> None:
         if len(self._stats["damage"]) < 16:
-            self._stats["damage"].append((self._consumed + at, why))
+            self._stats["damage"].append((self._consumed + offset, why))
 
     # Columns
 

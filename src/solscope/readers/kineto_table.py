@@ -211,7 +211,7 @@ def _ranks(labels: dict[int, str]) -> dict[int, int]:
 def _numbers(labels: dict[int, str]) -> dict[int, int]:
     """The process number in each label, or a unique negative number."""
     nameless = sorted({text for text in labels.values() if _number_in(text) is None})
-    own = {text: -2 - at for at, text in enumerate(nameless)}
+    own = {text: -2 - index for index, text in enumerate(nameless)}
     return {
         code: own[text] if (number := _number_in(text)) is None else number
         for code, text in labels.items()

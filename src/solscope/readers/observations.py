@@ -46,7 +46,9 @@ class ObservationsReader:
             format=self.name,
             metadata=Metadata(
                 events_in_file=kernels.height + (0 if samples is None else samples.height),
-                devices=tuple(Device(at, name) for at, name in enumerate(packed.run.gpus)),
+                devices=tuple(
+                    Device(ordinal, name) for ordinal, name in enumerate(packed.run.gpus)
+                ),
                 framework=packed.run.framework,
             ),
             events=EVENT_SCHEMA.to_frame(),
@@ -125,7 +127,7 @@ def _metrics(path: Path, packed: Observations) -> pl.DataFrame | None:
     for counter in packed.counters:
         if counter.n == 0:
             continue
-        times = [zero + CLOCK_NS * at for at in packed.clocks[counter.clock]]
+        times = [zero + CLOCK_NS * tick for tick in packed.clocks[counter.clock]]
         if not all(0 <= time < MAX_TIME_NS for time in times):
             raise DamagedFileError(f"{path}: damaged samples of the sensor {counter.name!r}")
         rows["t_ns"] += times

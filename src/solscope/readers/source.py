@@ -174,8 +174,8 @@ def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
     decoder = zstandard.ZstdDecompressor().decompressobj()
     for block in blocks:
-        for at in range(0, len(block), _ZSTD_BITE):
-            data = block[at : at + _ZSTD_BITE]
+        for start in range(0, len(block), _ZSTD_BITE):
+            data = block[start : start + _ZSTD_BITE]
             while data:
                 if decoder.eof:
                     decoder = zstandard.ZstdDecompressor().decompressobj()

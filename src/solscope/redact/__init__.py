@@ -210,11 +210,11 @@ def module_file(file: str) -> str:
     if installed != path:
         return installed
     parts = path.split("/")
-    for at, folder in enumerate(parts[:-1]):
+    for depth, folder in enumerate(parts[:-1]):
         if folder in PACKAGES:
             # A checkout repeats the name of its package: sglang/python/sglang/srt/server.py.
             last = len(parts) - 2 - parts[-2::-1].index(folder)
-            return "/".join(parts[max(at, last) :])
+            return "/".join(parts[max(depth, last) :])
     foreign = len(parts) > 1 and (parts[0] in ("", "~", "..", ".") or ":" in parts[0])
     return parts[-1] if foreign or parts[0].lower() in _MACHINE_FOLDERS else file
 

@@ -46,17 +46,17 @@ def aggregate_calls(attributed: Attributed) -> pl.DataFrame:
     total = rows["total_ns"].to_list()
     shared = [0] * rows.height
     dropped = []
-    for at, row in enumerate(rows.iter_rows(named=True)):
+    for index, row in enumerate(rows.iter_rows(named=True)):
         if not row["helper"]:
             continue
         owners = _owners(rows, row)
         if owners:
-            dropped.append(at)
+            dropped.append(index)
             for owner, time in zip(
-                owners, _split(total[at], [rows["calls"][o] for o in owners]), strict=True
+                owners, _split(total[index], [rows["calls"][o] for o in owners]), strict=True
             ):
                 shared[owner] += time
-    remaining = [at for at in range(rows.height) if at not in set(dropped)]
+    remaining = [index for index in range(rows.height) if index not in set(dropped)]
     served = pl.Series("helper_ns", shared, dtype=pl.Int64)
     return rows.with_columns(
         (pl.col("total_ns") + served).alias("total_ns"),
@@ -85,6 +85,6 @@ def _split(total: int, weights: list[int]) -> list[int]:
     """`total` in whole parts proportional to `weights`, adding up exactly."""
     whole = sum(weights)
     parts = [total * weight // whole for weight in weights]
-    for at in range(total - sum(parts)):
-        parts[at % len(parts)] += 1
+    for index in range(total - sum(parts)):
+        parts[index % len(parts)] += 1
     return parts

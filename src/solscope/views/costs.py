@@ -81,7 +81,9 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
     table = _tabulate(rows, [], None)
     if model is None:
         return table
-    costed_kinds = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
+    costed_kinds = [
+        kind_index for kind_index, kind in enumerate(table.kinds) if kind.cost is not None
+    ]
     costed = set(table.calls.filter(pl.col("kind").is_in(costed_kinds))["call"].to_list())
     rows, role_calls = model_calls(rows, costed, attributed, model)
     return _tabulate(rows, role_calls, _source(attributed, model))

@@ -105,20 +105,20 @@ def _walk(
     starts, ends, holder, called_at = (a.tolist() for a in (start, end, last, launch))
     first, latency, sync = starts[0], 0, 0
     host: list[tuple[int, int]] = []
-    at, until = holder[-1], ends[holder[-1]]
+    activity, until = holder[-1], ends[holder[-1]]
     while True:
-        begin = starts[at]
-        on_path[at] = until - begin
+        begin = starts[activity]
+        on_path[activity] = until - begin
         earlier = bisect_left(starts, begin)
         if not earlier:
             break
         at_before = holder[earlier - 1]
         until = min(ends[at_before], begin)
         # A clock that is off may put a launch after the start of its activity.
-        called = min(called_at[at], begin)
+        called = min(called_at[activity], begin)
         if called <= until:  # queued behind the activity before, or the launch is not known
             latency += begin - until
-            at = at_before
+            activity = at_before
             continue
         latency += begin - called
         wait = bisect_right(waits, called) - 1
@@ -126,8 +126,8 @@ def _walk(
         host.append((back, called))
         if back == first:
             break
-        at = holder[bisect_left(starts, back) - 1]
-        until = min(ends[at], back)
+        activity = holder[bisect_left(starts, back) - 1]
+        until = min(ends[activity], back)
         sync += back - until
     edges = np.array(host[::-1], dtype=np.int64).reshape(-1, 2)
     return on_path, union(edges[:, 0], edges[:, 1]), latency, sync

@@ -125,8 +125,8 @@ def _spent(
     for key, thread_gaps in gaps_by_thread.items():
         if (thread := threads.get(key)) is None:
             continue
-        at = thread_gaps["gap"].to_numpy()
+        gap = thread_gaps["gap"].to_numpy()
         begin = thread["start_ns"].to_numpy()
         cover = union(begin, begin + thread["dur_ns"].to_numpy())
-        spent[at] = overlap(start[at], end[at], cover)
+        spent[gap] = overlap(start[gap], end[gap], cover)
     return spent

@@ -62,8 +62,12 @@ def model_calls(
             number_of[role_call] = len(calls)
             calls.append(axes_of(role_call, model))
         for unit in free:
-            at = unit["at"]
-            call[at], op[at], placed[at] = -1 - free[0]["at"], role_call.role, number_of[role_call]
+            row = unit["at"]
+            call[row], op[row], placed[row] = (
+                -1 - free[0]["at"],
+                role_call.role,
+                number_of[role_call],
+            )
     moved = pl.Series("config", placed, dtype=pl.Int64)
     return rows.with_columns(
         pl.Series("call", call, dtype=pl.Int64),
@@ -93,8 +97,10 @@ def _groups(rows: pl.DataFrame) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
 def _is_whole(parts: list[dict[str, Any]], free: list[dict[str, Any]]) -> bool:
     """Whether the kernels without a cost do the work of the role, and none of the others does."""
     main = MAIN.get(parts[0]["role"])
-    at = {kernel["at"] for kernel in free}
-    left = [kernel for kernel in parts if kernel["at"] not in at and kernel["kind"] == "kernel"]
+    free_rows = {kernel["at"] for kernel in free}
+    left = [
+        kernel for kernel in parts if kernel["at"] not in free_rows and kernel["kind"] == "kernel"
+    ]
     if main is None:
         return bool(free) and not left
     works = any(kernel["category"] in main for kernel in free)

@@ -135,14 +135,16 @@ def operators_of_calls(
     total = int(table.calls["time_ns"].sum())
     per_kind = _per_kind(table.calls)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for at, kind in enumerate(table.kinds):
-        groups[_key(kind, by)].append(at)
+    for kind_index, kind in enumerate(table.kinds):
+        groups[_key(kind, by)].append(kind_index)
     limit = _Limiter(card, bound)
     rows = [_row(table, per_kind, kinds, limit, by, total) for kinds in groups.values()]
     costed = sorted((r for r in rows if isinstance(r, OperatorRow)), key=lambda r: -r.total_us)
     # In whole ns: sums of rounded numbers can be more than all there is.
     known_ns = sum(
-        per_kind[at].time_ns for at, k in enumerate(table.kinds) if k.operator is not None
+        per_kind[kind_index].time_ns
+        for kind_index, k in enumerate(table.kinds)
+        if k.operator is not None
     )
     return OperatorTable(
         profile=attributed.profile.path,
@@ -227,28 +229,28 @@ def _per_kind(calls: pl.DataFrame) -> dict[int, _Sum]:
 def _row(
     table: CallTable,
     sums: dict[int, _Sum],
-    at: list[int],
+    kind_indices: list[int],
     limiter: _Limiter,
     by: OperatorsBy,
     total_ns: int,
 ) -> OperatorRow | NoCost:
     """One group of kinds that share a name and catalog entry, or a reason."""
-    kind = table.kinds[at[0]]
-    calls = sum(sums[k].calls for k in at)
-    time_us = sum(sums[k].time_ns for k in at) / 1e3
+    kind = table.kinds[kind_indices[0]]
+    calls = sum(sums[k].calls for k in kind_indices)
+    time_us = sum(sums[k].time_ns for k in kind_indices) / 1e3
     pct = 100e3 * time_us / total_ns if total_ns else 0.0
     if kind.operator is None:
         return NoCost(call_name(kind), kind.reason or "", calls, time_us, pct)
-    flop = sum(_cost(table, k).flop * sums[k].calls for k in at)
-    size = sum(_cost(table, k).bytes * sums[k].calls for k in at)
-    limits = limiter.limits(table, sums, at)
+    flop = sum(_cost(table, k).flop * sums[k].calls for k in kind_indices)
+    size = sum(_cost(table, k).bytes * sums[k].calls for k in kind_indices)
+    limits = limiter.limits(table, sums, kind_indices)
     return OperatorRow(
         op=call_name(kind),
         operator=kind.operator,
         category=kind.category,
         axes=kind.axes if by == "shape" else None,
         calls=calls,
-        inferred_calls=sum(sums[k].inferred for k in at),
+        inferred_calls=sum(sums[k].inferred for k in kind_indices),
         pct=pct,
         total_us=time_us,
         time_us=time_us / calls,
@@ -294,28 +296,28 @@ class _Limiter(msgspec.Struct, frozen=True):
     def bound(self, call: CallKind, card: Hardware) -> Bound:
         return operator_bound(str(call.operator), call.axes, card, self.kind)
 
-    def limits(self, table: CallTable, sums: dict[int, _Sum], at: list[int]) -> _Limits:
+    def limits(self, table: CallTable, sums: dict[int, _Sum], kind_indices: list[int]) -> _Limits:
         """Null figures where the hardware is not known or has no figure that applies."""
         card = self.card
         if card is None:
             return _Limits()
-        bounds = {k: self.bound(table.kinds[k], card) for k in at}
+        bounds = {k: self.bound(table.kinds[k], card) for k in kind_indices}
         bounded = {k: b.time_us for k, b in bounds.items() if b.time_us is not None}
         missing = sorted({term for b in bounds.values() for term in b.missing})
-        hbm_us = _from_hbm([(table.kinds[k], sums[k].calls) for k in at], card)
-        if len(bounded) < len(at):
+        hbm_us = _from_hbm([(table.kinds[k], sums[k].calls) for k in kind_indices], card)
+        if len(bounded) < len(kind_indices):
             return _Limits(missing=missing, hbm_us=hbm_us)
         by_term: dict[str, float] = defaultdict(float)
         for k, time in bounded.items():
             by_term[str(bounds[k].limiter)] += time * sums[k].calls
         best = [percent_of(time, sums[k].fastest_ns / 1e3) for k, time in bounded.items()]
-        likely = [_likely(table.kinds[k], bounds[k], card) for k in at]
+        likely = [_likely(table.kinds[k], bounds[k], card) for k in kind_indices]
         return _Limits(
             bound_us=sum(by_term.values()),
             limiter=max(by_term, key=lambda term: by_term[term]),
             missing=missing,
             best_pct=max((b for b in best if b is not None), default=None),
-            expected_us=_weighted(likely, [sums[k].calls for k in at]),
+            expected_us=_weighted(likely, [sums[k].calls for k in kind_indices]),
             hbm_us=hbm_us,
         )
 

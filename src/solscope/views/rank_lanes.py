@@ -55,8 +55,8 @@ def rank_lanes(analysis: Analysis) -> RankLanes | None:
     origin = float(np.nanmin(start))
     code = np.array([names.index(kind) for kind in kinds])
     lanes = [
-        _lane(analysis, at, rows, (start[:, at] - origin) / 1e3, code)
-        for at in range(len(analysis.run.ranks))
+        _lane(analysis, rank_index, rows, (start[:, rank_index] - origin) / 1e3, code)
+        for rank_index in range(len(analysis.run.ranks))
     ]
     begun = [(int(s), float(np.nanmin(start[step[rows] == s]) - origin) / 1e3) for s in shown]
     return RankLanes(
@@ -84,14 +84,14 @@ def _steps_that_fit(analysis: Analysis, step: np.ndarray) -> list[int]:
 
 
 def _lane(
-    analysis: Analysis, at: int, rows: np.ndarray, start_us: np.ndarray, code: np.ndarray
+    analysis: Analysis, rank_index: int, rows: np.ndarray, start_us: np.ndarray, code: np.ndarray
 ) -> RankLane:
     timed = ~np.isnan(start_us)
     order = np.flatnonzero(timed)[np.argsort(start_us[timed], kind="stable")]
-    wait = np.nan_to_num(analysis.split.wait[rows, at]) / 1e3
-    transfer = np.nan_to_num(analysis.split.transfer[rows, at]) / 1e3
+    wait = np.nan_to_num(analysis.split.wait[rows, rank_index]) / 1e3
+    transfer = np.nan_to_num(analysis.split.transfer[rows, rank_index]) / 1e3
     return RankLane(
-        rank=analysis.run.ranks[at].rank,
+        rank=analysis.run.ranks[rank_index].rank,
         start_us=np.round(start_us[order], 3).tolist(),
         wait_us=np.round(wait[order], 3).tolist(),
         transfer_us=np.round(transfer[order], 3).tolist(),

@@ -151,7 +151,7 @@ def rank_table(run: Run | Analysis) -> RunRanks:
         steps=int(analysis.steps.size),
         clock=analysis.clock,
         groups=list(run.groups),
-        ranks=[_times(analysis, at) for at in range(len(run.ranks))],
+        ranks=[_times(analysis, rank_index) for rank_index in range(len(run.ranks))],
         collectives=_collectives(analysis),
         unmatched=sum(analysis.matched.unmatched.values()),
         unmatched_by_rank={r: n for r, n in analysis.matched.unmatched.items() if n},
@@ -162,35 +162,35 @@ def rank_table(run: Run | Analysis) -> RunRanks:
     )
 
 
-def _times(analysis: Analysis, at: int) -> RankTimes:
-    rank = analysis.run.ranks[at]
-    steps = analysis.rank_steps(at)
+def _times(analysis: Analysis, rank_index: int) -> RankTimes:
+    rank = analysis.run.ranks[rank_index]
+    steps = analysis.rank_steps(rank_index)
     count = steps.height
     counted = analysis.counted
 
     def per_step(total: float) -> float | None:
         return total / count / 1e6 if count else None
 
-    wait = analysis.split.wait[counted, at]
-    last_calls = counted & (analysis.split.last == at)
+    wait = analysis.split.wait[counted, rank_index]
+    last_calls = counted & (analysis.split.last == rank_index)
     return RankTimes(
         rank=rank.rank,
         path=rank.path,
         device=rank.device,
         host=rank.metadata.host,
         steps=count,
-        step_ms=per_step(analysis.rank_length_ns(at)),
+        step_ms=per_step(analysis.rank_length_ns(rank_index)),
         compute_ms=per_step(int(steps["compute_ns"].sum())),
         comm_ms=per_step(int(steps["comm_ns"].sum())),
         wait_ms=per_step(float(np.nansum(wait))) if not np.isnan(wait).all() else None,
         overlap_ms=per_step(int(steps["overlap_ns"].sum())),
         held_ms=per_step(int(steps["held_ns"].sum())),
         host_ms=per_step(int(steps["idle_ns"].sum())),
-        cost_ms=per_step(float(analysis.charge.cost[:, at].sum())),
+        cost_ms=per_step(float(analysis.charge.cost[:, rank_index].sum())),
         last=int(last_calls.sum()),
         requests=_mean(steps["requests"]),
         tokens=_mean(steps["tokens"]),
-        received_tokens=analysis.received[at],
+        received_tokens=analysis.received[rank_index],
     )
 
 
@@ -264,11 +264,11 @@ def _pipeline_verdict(pipeline: Pipeline, straggler: Straggler) -> str:
     )
 
 
-def _hidden_us(analysis: Analysis, at: NDArray[np.int64]) -> float:
+def _hidden_us(analysis: Analysis, collectives: NDArray[np.int64]) -> float:
     """Mean time per call and rank in which the GPU computes as well."""
     total, count = 0, 0
     for place, rank in enumerate(analysis.run.ranks):
-        rows = analysis.matched.index[at, place]
+        rows = analysis.matched.index[collectives, place]
         hidden = rank.calls["hidden_ns"].gather(rows[rows >= 0])
         total, count = total + int(hidden.sum()), count + hidden.len()
     return total / max(1, count) / 1e3
@@ -288,20 +288,24 @@ def _collectives(analysis: Analysis) -> list[CollectiveRow]:
 
 
 def _collective(analysis: Analysis, alike: pl.DataFrame) -> CollectiveRow:
-    at = alike["at"].to_numpy()
+    collectives = alike["at"].to_numpy()
     split = analysis.split
-    transfer = float(np.nanmean(split.transfer[at])) / 1e3
+    transfer = float(np.nanmean(split.transfer[collectives])) / 1e3
     baseline = (
-        float(np.nanmean(split.baseline[at])) if not np.isnan(split.baseline[at]).all() else None
+        float(np.nanmean(split.baseline[collectives]))
+        if not np.isnan(split.baseline[collectives]).all()
+        else None
     )
-    classes = split.classes.gather(at)
+    classes = split.classes.gather(collectives)
     weights: dict[str, float] = {}
     for name, time in zip(
-        classes, np.nanmean(split.wait[at] + split.transfer[at], axis=1), strict=True
+        classes,
+        np.nanmean(split.wait[collectives] + split.transfer[collectives], axis=1),
+        strict=True,
     ):
         weights[name] = weights.get(name, 0.0) + float(time)
     size = _mean(alike["bytes"])
-    ranks = int((analysis.matched.index[at] >= 0).sum(1).max())
+    ranks = int((analysis.matched.index[collectives] >= 0).sum(1).max())
     group = members(alike["group"][0])
     # Without the list of its ranks, a group is those at hand, if none can be missing.
     whole = len(group) if group is not None else None if analysis.run.missing else ranks
@@ -314,8 +318,8 @@ def _collective(analysis: Analysis, alike: pl.DataFrame) -> CollectiveRow:
         bytes=None if size is None else round(size),
         calls=alike.height,
         transfer_us=transfer,
-        wait_us=float(np.nanmean(split.wait[at])) / 1e3,
-        hidden_us=_hidden_us(analysis, at),
+        wait_us=float(np.nanmean(split.wait[collectives])) / 1e3,
+        hidden_us=_hidden_us(analysis, collectives),
         baseline_us=None if baseline is None else baseline / 1e3,
         algbw_gbs=algorithm,
         busbw_gbs=bus,

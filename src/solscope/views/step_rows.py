@@ -94,8 +94,8 @@ def step_rows(attributed: Attributed) -> StepTable:
     usual = _medians(phases, wall, parts)
     origin = int(time.busy.start[0])
     rows = [
-        _row(origin, row, float(wall[at]), {k: float(v[at]) for k, v in parts.items()}, usual)
-        for at, row in enumerate(steps.iter_rows(named=True))
+        _row(origin, row, float(wall[index]), {k: float(v[index]) for k, v in parts.items()}, usual)
+        for index, row in enumerate(steps.iter_rows(named=True))
     ]
     slow = [row for row in rows if row.slow]
     return StepTable(
@@ -198,7 +198,7 @@ def _parts(steps: pl.DataFrame, time: DeviceTime) -> dict[str, np.ndarray]:
     start, until = steps["start_ns"].to_numpy(), steps["until"].to_numpy()
     parts: dict[str, np.ndarray] = {}
 
-    def at(when: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def step_of(when: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         index = np.searchsorted(start, when, side="right") - 1
         inside = (index >= 0) & (when < until[np.maximum(index, 0)])
         return index[inside], inside
@@ -208,7 +208,7 @@ def _parts(steps: pl.DataFrame, time: DeviceTime) -> dict[str, np.ndarray]:
         np.add.at(total, index, values)
 
     rows = time.rows.sort("start_ns", maintain_order=True)
-    index, inside = at(rows["start_ns"].to_numpy())
+    index, inside = step_of(rows["start_ns"].to_numpy())
     chosen = rows.filter(pl.Series(inside))
     durations = chosen["dur_ns"].to_numpy()
     categories = chosen["category"].cast(pl.String).to_numpy()
@@ -217,7 +217,7 @@ def _parts(steps: pl.DataFrame, time: DeviceTime) -> dict[str, np.ndarray]:
         add(category, index[mine], durations[mine])
     add("kernels", index, (chosen["kind"] == "kernel").to_numpy().astype(np.float64))
     for cause in CAUSES:
-        where, within = at(time.gaps["start_ns"].to_numpy())
+        where, within = step_of(time.gaps["start_ns"].to_numpy())
         add(f"idle: {cause}", where, time.gaps[cause].to_numpy()[within])
     explained = np.sum([v for k, v in parts.items() if k != "kernels"], axis=0)
     parts[OVERLAP] = (until - start) - explained

@@ -311,10 +311,10 @@ def _medians(result: ShapeResult, draw: Generator) -> Floats:
 
     from solscope.resample import nested_medians
 
-    parts, at = [], 0
+    parts, start = [], 0
     for count in _processes(result):
-        parts.append(np.array(result.samples[at : at + count]))
-        at += count
+        parts.append(np.array(result.samples[start : start + count]))
+        start += count
     return nested_medians(parts, draw)
 
 

@@ -77,7 +77,7 @@ def read_export(path: Path) -> list[Launch]:
 def parse_export(text: str, where: str) -> list[Launch]:
     """Launches of an export, in order; `where` is named in errors."""
     lines = text.splitlines()
-    start = next((at for at, line in enumerate(lines) if line.startswith('"ID",')), None)
+    start = next((index for index, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
         raise InputError(f'{where}: no table of ncu --csv in it (no line begins with "ID")')
     table = [line for line in lines[start:] if line.startswith('"')]
@@ -101,9 +101,11 @@ NEEDED = {"ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"} | K
 
 def _check_whole(table: Sequence[str], rows: Sequence[Mapping[str, str]], where: str) -> None:
     """Refuse a table that was cut off: its sums would be too small."""
-    for at, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, 1):
         if any(row[column] is None for column in NEEDED & row.keys()):
-            raise InputError(f"{where}: row {at} of the table is incomplete; was the file cut off?")
+            raise InputError(
+                f"{where}: row {number} of the table is incomplete; was the file cut off?"
+            )
     if table[-1].count('"') % 2:
         raise InputError(f"{where}: the last row is incomplete; was the file cut off?")
 

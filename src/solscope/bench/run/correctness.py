@@ -176,7 +176,7 @@ class OperatorCheck:
         others = [case for case in cases if not case.always]
         if len(others) > effort.extra:
             drawn = secrets.SystemRandom().sample(range(len(others)), effort.extra)
-            others = [others[at] for at in sorted(drawn)]
+            others = [others[index] for index in sorted(drawn)]
         return always + others
 
     def _case(self, axes: dict[str, Any], variant: Variant, effort: Effort, label: str) -> None:

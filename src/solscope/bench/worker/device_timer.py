@@ -154,7 +154,7 @@ def spans(events: Any, calls: int) -> dict[str, Any]:
             start, length = int(event.start_ns()), int(event.duration_ns())
             all_spans.append((start, start + length, str(event.name())))
     all_spans.sort()
-    spins = [at for at, (_, _, name) in enumerate(all_spans) if SPIN in name]
+    spins = [index for index, (_, _, name) in enumerate(all_spans) if SPIN in name]
     if len(spins) != 2 * calls:
         return {"span_reason": f"{len(spins)} spin kernels were recorded for {calls} calls"}
     span_us, busy_us, activities = [], [], []

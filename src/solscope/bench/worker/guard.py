@@ -201,8 +201,8 @@ class Tampering:
     def _modes(self) -> list[str]:
         """Modes see, and may change, whatever torch is asked to do in this thread."""
         c = self.torch._C
-        modes = [c._get_function_stack_at(at) for at in range(c._len_torch_function_stack())]
-        modes += [c._get_dispatch_stack_at(at) for at in range(c._len_torch_dispatch_stack())]
+        modes = [c._get_function_stack_at(index) for index in range(c._len_torch_function_stack())]
+        modes += [c._get_dispatch_stack_at(index) for index in range(c._len_torch_dispatch_stack())]
         kinds = [type(mode) for mode in modes]
         return [f"torch by a mode, {kind.__name__}" for kind in kinds if kind is not self.harmless]
 
@@ -241,7 +241,7 @@ def _kind(owner: Any) -> tuple[Any, ...]:
 def _places(owner: Any, name: str) -> list[Any]:
     """Where to look for an attribute: in a class, it and those it derives from, until found."""
     places = [vars(place) for place in getattr(owner, "__mro__", (owner,))]
-    defined = [at for at, place in enumerate(places) if name in place]
+    defined = [index for index, place in enumerate(places) if name in place]
     return places[: defined[0] + 1] if defined else places
 
 

@@ -103,7 +103,7 @@ def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
         (JUMP_EQUAL, 0, checks + 3, architecture),
         (LOAD, 0, 0, 0),  # the number of the call
         (JUMP_AT_LEAST, checks + 1, 0, X32),
-        *((JUMP_EQUAL, checks - at, 0, number) for at, number in enumerate(numbers)),
+        *((JUMP_EQUAL, checks - index, 0, number) for index, number in enumerate(numbers)),
         (RETURN, 0, 0, ALLOW),
         (RETURN, 0, 0, REFUSE),
     ]

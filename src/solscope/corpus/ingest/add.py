@@ -94,7 +94,7 @@ class _Run:
 
     def __init__(self, corpus: Corpus, paths: Sequence[str], report: Report | None) -> None:
         self.corpus, self.total, self.report = corpus, len(paths), report
-        self.place = {path: at for at, path in enumerate(paths)}
+        self.place = {path: index for index, path in enumerate(paths)}
         self.added = self.skipped = self.ignored = 0
         self.failed: list[FailedFile] = []
         self.batch: list[tuple[str, Extract]] = []

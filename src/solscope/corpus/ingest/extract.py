@@ -166,7 +166,8 @@ def _rows_of_calls(
     """Every activity with the call it belongs to; without a known cost it is one by itself."""
     table = find_calls(attributed, model)
     kinds = pl.DataFrame(
-        [_kind_row(at, kind, card) for at, kind in enumerate(table.kinds)], schema=_KIND_SCHEMA
+        [_kind_row(kind_index, kind, card) for kind_index, kind in enumerate(table.kinds)],
+        schema=_KIND_SCHEMA,
     )
     rows = (
         attributed.activities.select(

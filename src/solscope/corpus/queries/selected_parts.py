@@ -53,14 +53,18 @@ def selected_parts(selection: Selection, kind: KeyKind) -> SelectedParts:
     numbers = [_numbers(part, own) for part in candidates]
     size = selection.profiles.height
     time_ns, times_found = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    for part, at in zip(candidates, numbers, strict=True):
-        there = at >= 0
-        np.add.at(time_ns, at[there], part.entries["time_ns"].to_numpy()[there])
-        np.add.at(times_found, at[there], 1)
+    for part, profile_rows in zip(candidates, numbers, strict=True):
+        there = profile_rows >= 0
+        np.add.at(time_ns, profile_rows[there], part.entries["time_ns"].to_numpy()[there])
+        np.add.at(times_found, profile_rows[there], 1)
     selected = []
-    for part, at in zip(candidates, numbers, strict=True):
-        complete = selection.phase is None and (at >= 0).all() and (times_found[at] == 1).all()
-        selected.append(SelectedPart(part, at, bool(complete)))
+    for part, profile_rows in zip(candidates, numbers, strict=True):
+        complete = (
+            selection.phase is None
+            and (profile_rows >= 0).all()
+            and (times_found[profile_rows] == 1).all()
+        )
+        selected.append(SelectedPart(part, profile_rows, bool(complete)))
     return SelectedParts(selected, time_ns, times_found > 0)
 
 

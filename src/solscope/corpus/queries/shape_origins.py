@@ -124,26 +124,26 @@ class _Seen:
         cells = some.part.cells.select("entry", "name", "phase", "time_ns")
         shape = np.full(some.part.names.height, -1, np.int64)
         shape[wanted["name"].to_numpy()] = wanted["shape"].to_numpy()
-        at, shapes = some.at[cells["entry"].to_numpy()], shape[cells["name"].to_numpy()]
+        profile_rows, shapes = some.at[cells["entry"].to_numpy()], shape[cells["name"].to_numpy()]
         there = cells["phase"].is_in(phases["number"].to_list()).to_numpy()
-        chosen = np.flatnonzero((at >= 0) & (shapes >= 0) & there)
-        at, shapes, cells = at[chosen], shapes[chosen], cells[chosen]
+        chosen = np.flatnonzero((profile_rows >= 0) & (shapes >= 0) & there)
+        profile_rows, shapes, cells = profile_rows[chosen], shapes[chosen], cells[chosen]
         self.phases.append(
             _pairs(shapes, cells["phase"].to_numpy(), "number")
             .join(phases, on="number")
             .drop("number")
         )
-        kinds = _pairs(shapes, self.kind_of.to_numpy()[at], "kind")
+        kinds = _pairs(shapes, self.kind_of.to_numpy()[profile_rows], "kind")
         self.of_kind.append(kinds.join(self.kinds, on="kind").drop("kind"))
-        self.counted.append(self._longest(at, shapes, cells["time_ns"].to_numpy()))
+        self.counted.append(self._longest(profile_rows, shapes, cells["time_ns"].to_numpy()))
 
-    def _longest(self, at: Ints, shapes: Ints, time_ns: Ints) -> pl.DataFrame:
+    def _longest(self, profile_rows: Ints, shapes: Ints, time_ns: Ints) -> pl.DataFrame:
         """By shape: profiles of one part, and the one with most time; phases are put together."""
-        new = first_of(at, shapes)
+        new = first_of(profile_rows, shapes)
         time = np.add.reduceat(time_ns, new) if new.size else new
         longest = pl.col("time_ns") == pl.col("time_ns").max()
         return (
-            pl.DataFrame({"shape": shapes[new], "at": at[new], "time_ns": time})
+            pl.DataFrame({"shape": shapes[new], "at": profile_rows[new], "time_ns": time})
             .group_by(pl.col("shape").cast(self.keys["shape"].dtype))
             .agg(
                 pl.len().cast(pl.Int64).alias("profiles"),

@@ -190,7 +190,7 @@ def _sorted(rows: pl.DataFrame, by: TrendBy) -> pl.DataFrame:
     if by == "date":
         return rows.sort("recorded_ns", "file", "id")
     texts = rows["version"].unique().to_list()
-    rank = {text: at for at, text in enumerate(sorted(texts, key=version_key))}
+    rank = {text: index for index, text in enumerate(sorted(texts, key=version_key))}
     return rows.with_columns(
         pl.col("version").replace_strict(rank, return_dtype=pl.Int64).alias("order")
     ).sort("order", "recorded_ns", "file", "id", nulls_last=True)

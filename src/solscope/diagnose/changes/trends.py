@@ -30,8 +30,8 @@ def trends(units: Units) -> Trends:
     steps = []
     for side, factor in ((0, 1.0), (1, units.factor)):
         rows = [(stratum.normal, stratum.abnormal)[side] for stratum in units.strata]
-        at = np.sort(np.concatenate([np.empty(0, np.int64), *rows]))
-        steps.append((factor * (units.normal, units.abnormal)[side].wall[at] / 1e6).tolist())
+        ordered = np.sort(np.concatenate([np.empty(0, np.int64), *rows]))
+        steps.append((factor * (units.normal, units.abnormal)[side].wall[ordered] / 1e6).tolist())
     sides = [by_key(run) for run in (normal, abnormal)]
     return Trends(
         steps_ms=(steps[0], steps[1]),

@@ -341,14 +341,16 @@ def _moments(samples: Sequence[Floats]) -> list[_Moments]:
     """Mean and standard deviation of each sample, 0 where there is none; one size at a time."""
     moments = [_Moments()] * len(samples)
     by_size: dict[int, list[int]] = {}
-    for at, values in enumerate(samples):
-        by_size.setdefault(values.size, []).append(at)
+    for index, values in enumerate(samples):
+        by_size.setdefault(values.size, []).append(index)
     by_size.pop(0, None)
     for size, places in by_size.items():
-        table = np.stack([samples[at] for at in places])
+        table = np.stack([samples[index] for index in places])
         stds = table.std(axis=1, ddof=1) if size > 1 else np.zeros(len(places))
-        for at, mean, std in zip(places, table.mean(axis=1).tolist(), stds.tolist(), strict=True):
-            moments[at] = _Moments(mean, std)
+        for index, mean, std in zip(
+            places, table.mean(axis=1).tolist(), stds.tolist(), strict=True
+        ):
+            moments[index] = _Moments(mean, std)
     return moments
 
 

@@ -85,12 +85,12 @@ def cycles_of(observed: Observations) -> pl.DataFrame:
     functions = list(_functions(observed, cycles))
     parts = [
         reading
-        for at, function in enumerate(functions)
-        for reading in _parts(at, function, sampled)
+        for number, function in enumerate(functions)
+        for reading in _parts(number, function, sampled)
     ]
     if not parts:
         return CYCLE_SCHEMA.to_frame()
-    at, spent, calls, mu, few = (
+    cycle, spent, calls, mu, few = (
         np.concatenate([getattr(reading, field) for reading in parts])
         for field in ("at", "ns", "calls", "mu", "estimated")
     )
@@ -99,15 +99,15 @@ def cycles_of(observed: Observations) -> pl.DataFrame:
     metric = np.repeat([reading.metric for reading in parts], sizes)
     table = pl.DataFrame(
         {
-            "cycle": cycles.number[at],
-            "anchor_ns": cycles.wall[at],
-            "start_ns": cycles.start[at] + (observed.run.unix_ns or 0),
+            "cycle": cycles.number[cycle],
+            "anchor_ns": cycles.wall[cycle],
+            "start_ns": cycles.start[cycle] + (observed.run.unix_ns or 0),
             "name": pl.Series([f.name for f in functions])[of],
             "resource": pl.Series([f.resource for f in functions])[of],
             "device": pl.Series([f.device for f in functions], dtype=pl.Int32)[of],
             "dur_ns": np.rint(spent).astype(np.int64),
             "calls": calls,
-            "beta_pct": 100.0 * spent / cycles.wall[at],
+            "beta_pct": 100.0 * spent / cycles.wall[cycle],
             # Number -1, for no metric, is the last of the list.
             "metric": pl.Series([*(r.metric for r in sampled), None], dtype=pl.String)[metric],
             "mu": pl.Series(mu).fill_nan(None),
@@ -119,8 +119,8 @@ def cycles_of(observed: Observations) -> pl.DataFrame:
 
 
 def _whole(observed: Observations) -> _Cycles:
-    rows = [at for at, step in enumerate(observed.steps) if step.whole and step.wall_ns > 0]
-    steps = [observed.steps[at] for at in rows]
+    rows = [row for row, step in enumerate(observed.steps) if step.whole and step.wall_ns > 0]
+    steps = [observed.steps[row] for row in rows]
     return _Cycles(
         np.array(rows, dtype=np.int64),
         np.array([step.number for step in steps], dtype=np.int64),
@@ -150,12 +150,17 @@ def _parts(number: int, function: _Function, sampled: list[_Reading]) -> Iterato
     for metric, reading in enumerate(sampled):
         if pattern.match(reading.metric):
             unread &= ~reading.known
-            at = np.flatnonzero(ran & reading.known)
-            values = (function.ns[at], function.calls[at], reading.mu[at], reading.estimated[at])
-            yield _Part(number, metric, at, *values)
-    at = np.flatnonzero(unread)
-    nothing = np.full(at.size, np.nan), np.zeros(at.size, dtype=bool)
-    yield _Part(number, -1, at, function.ns[at], function.calls[at], *nothing)
+            cycle = np.flatnonzero(ran & reading.known)
+            values = (
+                function.ns[cycle],
+                function.calls[cycle],
+                reading.mu[cycle],
+                reading.estimated[cycle],
+            )
+            yield _Part(number, metric, cycle, *values)
+    cycle = np.flatnonzero(unread)
+    nothing = np.full(cycle.size, np.nan), np.zeros(cycle.size, dtype=bool)
+    yield _Part(number, -1, cycle, function.ns[cycle], function.calls[cycle], *nothing)
 
 
 def _functions(observed: Observations, cycles: _Cycles) -> Iterator[_Function]:

@@ -59,8 +59,8 @@ def paired_processes(
         )
         pairs += zip(mine, theirs, strict=False)
     left = [
-        [process for process in side if all(process != pair[at] for pair in pairs)]
-        for at, side in enumerate((before, after))
+        [process for process in side if all(process != pair[index] for pair in pairs)]
+        for index, side in enumerate((before, after))
     ]
     rest = list(zip(*left, strict=False))
     pairs += rest

@@ -96,7 +96,7 @@ class StepMeans:
         for side, scale in ((0, 1.0), (1, self.units.factor)):
             column = np.array(list(values(self.runs[side])), dtype=np.float64)
             rows = [(s.normal, s.abnormal)[side] for s in strata]
-            means = [float(column[at].mean()) if column.size else 0.0 for at in rows]
+            means = [float(column[index].mean()) if column.size else 0.0 for index in rows]
             shares = [s.normal.size / total for s in strata]
             out.append(scale * sum(w * m for w, m in zip(shares, means, strict=True)))
         return Pair(*out)

@@ -69,7 +69,9 @@ def compare_parts(
 
 
 def _of_phase(run: Observations, rows: Int64s, phase: str | None) -> Int64s:
-    return np.array([at for at in rows.tolist() if run.steps[at].phase == phase], dtype=np.int64)
+    return np.array(
+        [index for index in rows.tolist() if run.steps[index].phase == phase], dtype=np.int64
+    )
 
 
 def _part(run: Observations, rows: Int64s, other: Int64s | None) -> Observations:
@@ -121,13 +123,13 @@ def _joined(
 ) -> tuple[list[float], list[int]]:
     """The samples of a part; what a count grew by between stretches, and that time, is left out."""
     kept = values[inside].tolist(), times[inside].tolist()
-    at = np.flatnonzero(inside)
-    within = np.diff(at) == 1
+    indices = np.flatnonzero(inside)
+    within = np.diff(indices) == 1
     if not grows or within.all():
         return kept
     grown, passed = (np.diff(series[inside])[within] for series in (values, times))
     counts = np.concatenate([[0.0], np.cumsum(grown)])
-    ticks = times[at[0]] + np.concatenate([[0], np.cumsum(passed)])
+    ticks = times[indices[0]] + np.concatenate([[0], np.cumsum(passed)])
     return counts.tolist(), ticks.tolist()
 
 

@@ -164,15 +164,15 @@ def fit_steps(run: Observations, limits: Thresholds) -> Side:
     dropped: Tally[str] = Tally()
     fit = []
     usual = _usual(run.steps)
-    for at, step in enumerate(run.steps):
+    for index, step in enumerate(run.steps):
         if not step.whole:
             dropped["cut by the recording's edge"] += 1
-        elif at == 0 and len(run.steps) > 2:
+        elif index == 0 and len(run.steps) > 2:
             dropped["first step of the recording"] += 1
         elif step.activities < limits.whole_step * usual.get(step.phase, 0):
             dropped["fewer activities than usual"] += 1
         else:
-            fit.append(at)
+            fit.append(index)
     return Side(run, np.array(fit, dtype=np.int64), dict(dropped))
 
 

@@ -50,7 +50,7 @@ class HostLines:
         labels = [self.default, *line.labels, self.default]
         cut = split(pieces.start, pieces.end, np.arange(pieces.start.size), edges)
         placed = Pieces(cut.start, cut.end, pieces.owner[cut.owner], pieces.window[cut.owner])
-        return [(placed, [labels[at] for at in cut.window])]
+        return [(placed, [labels[window] for window in cut.window])]
 
 
 def host_lines(annotations: pl.DataFrame, calls: pl.DataFrame) -> HostLines:
@@ -96,11 +96,11 @@ def _line(sections: pl.DataFrame | None, calls: dict[str, Intervals], default: s
     edges = np.unique(np.concatenate(list(ends)))
     if edges.size < 2:
         return Line(np.array([0, 1], np.int64), [default])
-    at = edges[:-1]
-    inside = innermost(at, start, end)
+    starts = edges[:-1]
+    inside = innermost(starts, start, end)
     labels = [names[index] if index >= 0 else default for index in inside.tolist()]
     for label in ("alloc", "sync"):
-        covered = overlap(at, edges[1:], calls[label]) > 0
+        covered = overlap(starts, edges[1:], calls[label]) > 0
         for index in np.flatnonzero(covered).tolist():
             labels[index] = label
     return Line(edges, labels)

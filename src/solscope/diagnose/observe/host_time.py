@@ -143,13 +143,13 @@ def calls_by_kind(calls: pl.DataFrame, edges: Int64s) -> list[HostCalls]:
     size = edges.size - 1
     names = calls["name"].unique().drop_nulls().to_list()
     kinds = {name: call_kind(name) for name in names}
-    at = np.searchsorted(edges, calls["start_ns"].to_numpy(), side="right") - 1
+    window = np.searchsorted(edges, calls["start_ns"].to_numpy(), side="right") - 1
     table = calls.select("dur_ns").with_columns(
         calls["name"]
         .cast(pl.String)
         .replace_strict(kinds, default="other", return_dtype=pl.String)
         .alias("kind"),
-        pl.Series("at", at),
+        pl.Series("at", window),
     )
     table = table.filter((pl.col("at") >= 0) & (pl.col("at") < size))
     return [

@@ -79,17 +79,17 @@ def _merge_rare(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kernel_class(members: pl.DataFrame, size: int, whole: list[bool]) -> KernelClass:
-    at = members["index"].to_numpy()
-    in_whole = members.filter(pl.Series(np.array(whole)[at]))
+    members_at = members["index"].to_numpy()
+    in_whole = members.filter(pl.Series(np.array(whole)[members_at]))
     median = (in_whole if not in_whole.is_empty() else members)["dur_ns"].median()
     grids = members["grid"].drop_nulls().cast(pl.String).value_counts(sort=True).head(MOST_GRIDS)
     return KernelClass(
         category=members["category"][0],
         name=members["short"][0],
         dtype=members["dtype"][0],
-        calls=per_step(size, at, np.ones_like(at)),
-        ns=per_step(size, at, members["dur_ns"].to_numpy()),
-        exposed_ns=per_step(size, at, members["exposed"].to_numpy()),
+        calls=per_step(size, members_at, np.ones_like(members_at)),
+        ns=per_step(size, members_at, members["dur_ns"].to_numpy()),
+        exposed_ns=per_step(size, members_at, members["exposed"].to_numpy()),
         p50_ns=int(median or 0),  # type: ignore[arg-type]
         grids=dict(grids.iter_rows()),
         bytes=int(members["bytes"].sum() or 0),

@@ -26,13 +26,13 @@ def split(start: Int64s, end: Int64s, owner: Int64s, edges: Int64s) -> Pieces:
     first = np.searchsorted(edges, start, side="right") - 1
     last = np.searchsorted(edges, end, side="left") - 1
     parts = last - first + 1
-    at = np.repeat(np.arange(start.size), parts)
-    nth = np.arange(at.size) - np.repeat(np.cumsum(parts) - parts, parts)
-    window = first[at] + nth
+    piece_of = np.repeat(np.arange(start.size), parts)
+    nth = np.arange(piece_of.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    window = first[piece_of] + nth
     return Pieces(
-        np.maximum(start[at], edges[window]),
-        np.minimum(end[at], edges[window + 1]),
-        owner[at],
+        np.maximum(start[piece_of], edges[window]),
+        np.minimum(end[piece_of], edges[window + 1]),
+        owner[piece_of],
         window,
     )
 

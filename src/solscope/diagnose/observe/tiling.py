@@ -116,8 +116,8 @@ def idle_pieces(
         out.append((pieces, [label] * pieces.start.size))
     threads = launch.select(THREAD).with_row_index("gap").filter(pl.Series(launched))
     for key, of_thread in threads.partition_by(THREAD, as_dict=True).items():
-        at = of_thread["gap"].to_numpy()
-        late = split(idle.start[at], begun[at], gap[at], edges)
+        gap_of = of_thread["gap"].to_numpy()
+        late = split(idle.start[gap_of], begun[gap_of], gap[gap_of], edges)
         out += lines.label(key, late)
     pieces = Pieces(*(np.concatenate(c) for c in zip(*(p for p, _ in out), strict=True)))
     return IdlePieces(pieces, [label for _, labels in out for label in labels])

@@ -56,7 +56,7 @@ def outside_when_left_out(values: Floats, level: float, least: float) -> int:
     if values.size <= FEWEST:
         return 0
     outside = 0
-    for at in range(values.size):
-        rest = predict(np.delete(values, at), level)
-        outside += int(abs(values[at] - rest.center) > max(rest.half, least))
+    for index in range(values.size):
+        rest = predict(np.delete(values, index), level)
+        outside += int(abs(values[index] - rest.center) > max(rest.half, least))
     return outside

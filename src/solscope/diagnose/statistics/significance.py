@@ -87,10 +87,10 @@ def _ways(n: int, m: int) -> Floats:
     ways = np.zeros(size)
     ways[0] = 1.0
     for k in range(1, n + 1):
-        for at in range(size - 1, m + k - 1, -1):
-            ways[at] -= ways[at - m - k]
-        for at in range(k, size):
-            ways[at] += ways[at - k]
+        for total in range(size - 1, m + k - 1, -1):
+            ways[total] -= ways[total - m - k]
+        for total in range(k, size):
+            ways[total] += ways[total - k]
     return ways
 
 

@@ -94,18 +94,18 @@ def cliffs_delta(before: Floats, after: Floats) -> float:
 def _spaced(values: Floats) -> Floats:
     if values.size <= MOST_PAIRS:
         return values
-    at = np.linspace(0, values.size - 1, MOST_PAIRS).round().astype(np.int64)
-    return np.sort(values)[at]
+    indices = np.linspace(0, values.size - 1, MOST_PAIRS).round().astype(np.int64)
+    return np.sort(values)[indices]
 
 
 def benjamini_hochberg(p_values: list[float | None]) -> list[float | None]:
     """q-values over the tests that were made; null stays null."""
-    tested = [(p, at) for at, p in enumerate(p_values) if p is not None]
+    tested = [(p, index) for index, p in enumerate(p_values) if p is not None]
     out: list[float | None] = [None] * len(p_values)
     least = 1.0
-    for rank, (p, at) in reversed(list(enumerate(sorted(tested), start=1))):
+    for rank, (p, index) in reversed(list(enumerate(sorted(tested), start=1))):
         least = min(least, p * len(tested) / rank)
-        out[at] = least
+        out[index] = least
     return out
 
 

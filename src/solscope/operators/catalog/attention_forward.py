@@ -71,7 +71,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     groups = [*axes["sequences"]] + ([[0, 0, 2]] if draw.variant == "empty" else [])
     queried, keys = shuffled_lengths(generator, groups)
     starts_q, starts_k = offsets(queried), offsets(keys)
-    tokens, total = (sum(group[at] * group[2] for group in groups) for at in (0, 1))
+    tokens, total = (sum(group[column] * group[2] for group in groups) for column in (0, 1))
     k, v = (normal(generator, total, heads, dim, dtype=dtype) for _ in range(2))
     v += value_offsets(generator, (total, heads, dim), dtype, draw.variant)
     which = torch.arange(len(keys), device=draw.device)

@@ -28,7 +28,7 @@ def _norm(whole: int) -> CallRule:
 
     def rule(call: Recorded) -> OperatorAxes:
         x = call.tensor(0)
-        others = [call.tensor(at) for at in range(1, whole)]
+        others = [call.tensor(index) for index in range(1, whole)]
         axes = {"elements": x.numel, "read_bytes": x.bytes + sum(t.bytes for t in others)}
         return "channel_norm", {**axes, "write_bytes": x.numel * x.size}
 

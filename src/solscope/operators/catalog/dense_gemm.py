@@ -219,13 +219,15 @@ def _narrow_weights(call: Recorded) -> OperatorAxes:
     """Weights packed into integers, then their scales by group and column (Marlin, AWQ, GPTQ)."""
     a = call.tensor(0)
     rest = [call.tensor(at) for at in range(1, len(call.types)) if call.has(at)]
-    at = next((at for at, t in enumerate(rest) if t.type in ("int", "unsigned char")), len(rest))
-    scales = next((t for t in rest[at + 1 :] if t.floating and len(t.shape) >= 2), None)
+    packed = next(
+        (at for at, t in enumerate(rest) if t.type in ("int", "unsigned char")), len(rest)
+    )
+    scales = next((t for t in rest[packed + 1 :] if t.floating and len(t.shape) >= 2), None)
     if scales is None or len(a.shape) != 2:
         raise UnclearError("the packed weights and their scales are not recorded")
     m, k = a.shape
     n = scales.shape[1]
-    bits = next((bits for bits in _BITS if 8 * rest[at].bytes == bits * k * n), None)
+    bits = next((bits for bits in _BITS if 8 * rest[packed].bytes == bits * k * n), None)
     if bits is None:
         raise UnclearError("the sizes of packed weights and scales do not fit together")
     return "dense_gemm", {"m": m, "n": n, "k": k, "dtype": a.dtype, "weight_bits": bits}

@@ -53,7 +53,7 @@ def _attention(causal_at: int, mask_at: int | None = None, heads_at: int = 1) ->
     """Dense q, k, v with the heads in dimension `heads_at`, the other one being the sequence."""
 
     def rule(call: Recorded) -> OperatorAxes:
-        q, k, v = (call.tensor(at) for at in range(3))
+        q, k, v = (call.tensor(index) for index in range(3))
         if not len(q.shape) == len(k.shape) == len(v.shape) == 4:
             raise UnclearError("packed sequences: their lengths are not recorded")
         rows_at = 3 - heads_at

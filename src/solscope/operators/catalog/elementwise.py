@@ -85,7 +85,7 @@ def _masked_fill_in_place(call: Recorded) -> OperatorAxes:
 
 def _rotary(call: Recorded) -> OperatorAxes:
     """Positions, q and k in, q and k out; which rows of the table are read is not recorded."""
-    positions, q, k = (call.tensor(at) for at in range(3))
+    positions, q, k = (call.tensor(index) for index in range(3))
     moved = q.bytes + k.bytes
     axes = {"elements": q.numel + k.numel, "flop": 3, "read_bytes": moved + positions.bytes}
     return "elementwise", {**axes, "write_bytes": moved}

@@ -32,7 +32,7 @@ def _arange(call: Recorded) -> OperatorAxes:
         count = max(0, math.ceil((end - start) / step))
     except (ValueError, ZeroDivisionError):
         raise UnclearError("the limits of the sequence are not recorded") from None
-    out = next((call.tensor(at) for at in range(len(call.types)) if call.has(at)), None)
+    out = next((call.tensor(index) for index in range(len(call.types)) if call.has(index)), None)
     if out is None:
         raise UnclearError("the type of the result is not recorded")
     return "fill", {"write_bytes": out.size * count}

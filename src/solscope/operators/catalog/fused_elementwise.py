@@ -41,7 +41,7 @@ def fused_kernel(call: Recorded) -> OperatorAxes | None:
     kernel = _KERNEL.fullmatch(call.name)
     if kernel is None:
         return None
-    tensors = [call.tensor(at) for at in range(len(call.types)) if call.has(at)]
+    tensors = [call.tensor(index) for index in range(len(call.types)) if call.has(index)]
     sizes = [t.numel for t in tensors]
     elements = _elements(call, sizes)
     if _OF_PARTS.search(kernel["fused"]):

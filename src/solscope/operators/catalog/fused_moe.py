@@ -128,7 +128,7 @@ TASK = routed(_BY_ROWS)
 
 def _fused_experts(call: Recorded) -> OperatorAxes:
     """x, both stacks of weights, routing weights and ids, as vLLM and SGLang pass them."""
-    x, first, second, _, ids = (call.tensor(at) for at in range(5))
+    x, first, second, _, ids = (call.tensor(index) for index in range(5))
     experts, doubled, hidden = first.shape
     if second.shape != (experts, hidden, doubled // 2) or x.shape[-1] != hidden:
         raise UnclearError("the weights of the experts are packed")

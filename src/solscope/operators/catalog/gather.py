@@ -55,7 +55,7 @@ def _index(call: Recorded) -> OperatorAxes:
         written = source.size * ((grid[0] - 1) * threads * each + 1)
         axes = {"index_bytes": 0, "row_bytes": source.size}
         return "gather", {**axes, "write_bytes": written}
-    first = next((at for at, length in enumerate(source.shape) if length != 1), 0)
+    first = next((axis for axis, length in enumerate(source.shape) if length != 1), 0)
     row = source.size * math.prod(source.shape[first + 1 :])
     if _BY_ROW in call.kernel and grid[1:2] == [blocks(row, _BYTES_PER_BLOCK)]:
         axes = {"index_bytes": 8 * grid[0], "row_bytes": row}

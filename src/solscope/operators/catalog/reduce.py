@@ -28,7 +28,7 @@ def _reduced(shape: tuple[int, ...], dims: str) -> int:
     """Elements left when the dimensions listed in `dims` are reduced; all of them when empty."""
     listed = [int(number) for number in re.findall(r"-?\d+", dims)]
     gone = {d % len(shape) for d in listed} if shape and listed else set(range(len(shape)))
-    return math.prod(length for at, length in enumerate(shape) if at not in gone)
+    return math.prod(length for axis, length in enumerate(shape) if axis not in gone)
 
 
 def _reduce(size: int | None = None) -> CallRule:

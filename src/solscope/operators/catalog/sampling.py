@@ -35,7 +35,7 @@ def _sampling(*, softmax: bool = False, writes: bool = False) -> CallRule:
     """Rows of logits or probabilities: the first input that is a matrix of floats."""
 
     def rule(call: Recorded) -> OperatorAxes:
-        inputs = (call.tensor(at) for at in range(len(call.types)) if call.has(at))
+        inputs = (call.tensor(index) for index in range(len(call.types)) if call.has(index))
         x = next((t for t in inputs if t.floating and len(t.shape) == 2), None)
         if x is None or x.type not in DTYPES:
             raise UnclearError("no input is recorded as rows of logits")

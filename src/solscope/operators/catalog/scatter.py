@@ -36,14 +36,14 @@ def _scatter(call: Recorded) -> OperatorAxes:
 
 def _index_copy(call: Recorded) -> OperatorAxes:
     """Destination, dimension, index, source."""
-    into, index, source = (call.tensor(at) for at in (0, 2, 3))
+    into, index, source = (call.tensor(position) for position in (0, 2, 3))
     axes = {"value_bytes": source.bytes, "index_bytes": index.bytes}
     return "scatter", {**axes, "write_bytes": into.size * source.numel}
 
 
 def _store_cache(call: Recorded) -> OperatorAxes:
     """Keys and values into a paged cache, perhaps in another type."""
-    key, value, cache, slots = (call.tensor(at) for at in (0, 1, 2, 4))
+    key, value, cache, slots = (call.tensor(index) for index in (0, 1, 2, 4))
     read, written = key.bytes + value.bytes, cache.size * (key.numel + value.numel)
     return "scatter", {"value_bytes": read, "write_bytes": written, "index_bytes": slots.bytes}
 

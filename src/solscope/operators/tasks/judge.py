@@ -80,9 +80,9 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(nan=_INF, posinf=_INF)
         off = (error > tolerance.atol + tolerance.rtol * b.abs()) | (~finite & ~same)
         outside += int(off.sum())
-        largest, at = error.max(0)
+        largest, row = error.max(0)
         if float(largest) > worst:
-            worst, worst_at = float(largest), start + int(at)
+            worst, worst_at = float(largest), start + int(row)
         squared_error += float((error * error).sum())
         squares = torch.where(finite, b * b, 0.0)
         squared_wanted += float(squares.sum())

@@ -60,10 +60,10 @@ class Text:
             yield start, start + len(line[start:end].rstrip())
 
     def _line(self, start: int, end: int, color: bool) -> str:
-        line, at = " " * self.indent if end > start else "", 0
+        line, offset = " " * self.indent if end > start else "", 0
         for text, style in self.pieces:
-            line += styled(text[max(start - at, 0) : max(end - at, 0)], style, color)
-            at += len(text)
+            line += styled(text[max(start - offset, 0) : max(end - offset, 0)], style, color)
+            offset += len(text)
         return line
 
 
@@ -87,9 +87,9 @@ class Cell:
         self.left = left
         self.texts = _folded(text, width) if wrap else [_cut_off(text, width)]
 
-    def line(self, at: int, color: bool) -> str:
+    def line(self, row: int, color: bool) -> str:
         """Line `at` of the cell, as wide as the column."""
-        text = self.texts[at] if at < len(self.texts) else ""
+        text = self.texts[row] if row < len(self.texts) else ""
         text = text if self.left else text.rstrip()
         pad = " " * (self.width - cell_width(text))
         shown = styled(text, self.style, color)
@@ -99,7 +99,7 @@ class Cell:
 def row_lines(cells: Sequence[Cell], color: bool) -> list[str]:
     """The lines of a row: as many as its highest cell has."""
     height = max((len(cell.texts) for cell in cells), default=1)
-    return ["  ".join(cell.line(at, color) for cell in cells).rstrip(" ") for at in range(height)]
+    return ["  ".join(cell.line(row, color) for cell in cells).rstrip(" ") for row in range(height)]
 
 
 def styled(text: str, style: str, color: bool) -> str:
@@ -131,7 +131,7 @@ def _cut_off(text: str, width: int) -> str:
 
 def _chopped(word: str, width: int) -> list[str]:
     if _NARROW.fullmatch(word):
-        return [word[at : at + width] for at in range(0, len(word), width)]
+        return [word[start : start + width] for start in range(0, len(word), width)]
     from rich.cells import chop_cells
 
     return chop_cells(word, width)
@@ -164,4 +164,4 @@ def _breaks(text: str, width: int) -> list[int]:
         elif used and start:
             breaks.append(start)
             used = cell_width(word)
-    return [at for at in breaks if at]
+    return [position for position in breaks if position]

@@ -46,7 +46,7 @@ def thinned(values: Values, most: int) -> list[float | None]:
     from statistics import median
 
     middle = median([value for value in checked if value is not None] or [0.0])
-    edges = [len(checked) * at // most for at in range(most + 1)]
+    edges = [len(checked) * index // most for index in range(most + 1)]
     return [
         max(
             (value for value in checked[begin:end] if value is not None),

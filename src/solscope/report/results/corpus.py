@@ -207,9 +207,9 @@ def closing(shares: Sequence[float]) -> list[str]:
     """Shares of 100 with two decimals that add up to 100.00: the largest remainders go up."""
     cents = [int(share * 100) for share in shares]
     missing = 10_000 - sum(cents)
-    order = sorted(range(len(shares)), key=lambda at: cents[at] - shares[at] * 100)
-    for at in order[: max(0, missing)]:
-        cents[at] += 1
+    order = sorted(range(len(shares)), key=lambda index: cents[index] - shares[index] * 100)
+    for index in order[: max(0, missing)]:
+        cents[index] += 1
     return [f"{value // 100}.{value % 100:02d} %" for value in cents]
 
 
@@ -287,8 +287,8 @@ def trend_parts(result: Trend, screen: Screen, *, top: int) -> list[Printable]:
     most = max((point.value for point in result.points), default=0.0) or 1.0
     points = result.points[first:]
     rows = [
-        [point.label, number(point.value), _mark(changes.get(at)), point.file]
-        for at, point in enumerate(points, start=first)
+        [point.label, number(point.value), _mark(changes.get(index)), point.file]
+        for index, point in enumerate(points, start=first)
     ]
     columns = (
         Column(result.by, text=True),

@@ -66,7 +66,7 @@ def list_parts(result: HardwareList, screen: Screen) -> list[Printable]:
     columns = [
         Column("name", text=True),
         Column("arch", text=True, spare=3),
-        *(Column(title, spare=at) for at, (title, _, _) in enumerate(LIST_COLUMNS)),
+        *(Column(title, spare=index) for index, (title, _, _) in enumerate(LIST_COLUMNS)),
         Column("title", text=True),
     ]
     rows = [

@@ -45,8 +45,8 @@ def _without_empty(rows: list[list[str]]) -> tuple[list[Column], list[list[str]]
     """Columns and rows without the likely time, where no row has one."""
     likely = _COLUMNS.index(_LIKELY)
     any_likely = any(row[likely] for row in rows)
-    used = [at for at in range(len(_COLUMNS)) if at != likely or any_likely]
-    return [_COLUMNS[at] for at in used], [[row[at] for at in used] for row in rows]
+    used = [index for index in range(len(_COLUMNS)) if index != likely or any_likely]
+    return [_COLUMNS[index] for index in used], [[row[index] for index in used] for row in rows]
 
 
 def _legend(rows: list[OperatorRow]) -> list[Printable]:

@@ -80,8 +80,10 @@ def _ranks(result: RunRanks, width: int, draw: bool) -> Printable:
     columns, rows = _with_hidden(
         "hidden ms", _RANKS, rows, [row.overlap_ms or 0.0 for row in result.ranks], at=4
     )
-    at = 5 + len(columns) - len(_RANKS)
-    return table(*with_bars(columns, rows, shares, at=at, draw=draw, cells=10, spare=6), width)
+    column_index = 5 + len(columns) - len(_RANKS)
+    return table(
+        *with_bars(columns, rows, shares, at=column_index, draw=draw, cells=10, spare=6), width
+    )
 
 
 def _with_hidden(
@@ -89,17 +91,17 @@ def _with_hidden(
     columns: Sequence[Column],
     rows: list[list[str]],
     hidden: Sequence[float],
-    at: int,
+    column_index: int,
 ) -> tuple[list[Column], list[list[str]]]:
     """The table with communication that computing hides, where there is some."""
     if max(hidden, default=0.0) < 0.005:
         return list(columns), rows
     digits = 2 if title.endswith("ms") else 1
     wider = [
-        [*row[:at], number(value, digits), *row[at:]]
+        [*row[:column_index], number(value, digits), *row[column_index:]]
         for row, value in zip(rows, hidden, strict=True)
     ]
-    return [*columns[:at], Column(title), *columns[at:]], wider
+    return [*columns[:column_index], Column(title), *columns[column_index:]], wider
 
 
 def _rank(row: RankTimes, straggler: int | None) -> list[str]:
@@ -179,7 +181,7 @@ def _collective(row: CollectiveRow) -> list[str]:
 def _layers(result: RunRanks, width: int) -> Printable:
     columns = [
         *numbers("layer", "max / mean"),
-        *(Column(f"rank {row.rank}", spare=at) for at, row in enumerate(result.ranks)),
+        *(Column(f"rank {row.rank}", spare=index) for index, row in enumerate(result.ranks)),
     ]
     rows = [
         [

@@ -34,10 +34,10 @@ def pack(columns: Mapping[str, Int64s]) -> Packed:
 def unpack(packed: Packed, rows: int) -> dict[str, Int64s]:
     """The columns again."""
     raw = np.frombuffer(zlib.decompress(base64.b64decode(packed.data)), dtype=np.uint8)
-    columns, at = {}, 0
+    columns, offset = {}, 0
     for name, width in packed.columns:
-        plane = raw[at : at + rows * width].reshape(width, rows)
+        plane = raw[offset : offset + rows * width].reshape(width, rows)
         values = np.ascontiguousarray(plane.T).view(f"<u{width}")
         columns[name] = values.reshape(-1).astype(np.int64)
-        at += rows * width
+        offset += rows * width
     return columns

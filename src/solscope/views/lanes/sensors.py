@@ -17,8 +17,8 @@ def sensors(profile: Profile, origin_ns: int, span_ns: int) -> tuple[list[Sensor
     offset = profile.metadata.unix_offset_ns
     if profile.metrics is None or offset is None:
         return [], 0
-    at = pl.col("t_ns") - (offset + origin_ns)
-    inside = profile.metrics.select("metric", "device", "value", at.alias("at")).filter(
+    time_ns = pl.col("t_ns") - (offset + origin_ns)
+    inside = profile.metrics.select("metric", "device", "value", time_ns.alias("at")).filter(
         (pl.col("at") >= 0) & (pl.col("at") <= span_ns) & pl.col("value").is_finite()
     )
     groups = inside.sort("at").partition_by(["metric", "device"], as_dict=True, maintain_order=True)

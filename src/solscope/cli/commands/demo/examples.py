@@ -54,8 +54,8 @@ def _inside(folder: Path | None) -> Iterator[None]:
 
 def _run(example: Example, echo: bool) -> Iterator[Ended]:
     reason = _lacks(example)
-    for at, (command, line) in enumerate(zip(example.commands, example.lines, strict=True)):
-        expected = example.exit_code if at == len(example.commands) - 1 else 0
+    for index, (command, line) in enumerate(zip(example.commands, example.lines, strict=True)):
+        expected = example.exit_code if index == len(example.commands) - 1 else 0
         if echo:
             click.secho(f"$ {line}", bold=True)
         if reason is not None:

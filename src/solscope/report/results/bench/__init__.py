@@ -88,12 +88,14 @@ def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
         for r in results
     ]
     filled = [
-        at
-        for at, column in enumerate(columns)
-        if column.text or any(row[at] != "-" for row in cells)
+        index
+        for index, column in enumerate(columns)
+        if column.text or any(row[index] != "-" for row in cells)
     ]
     shown = table(
-        [columns[at] for at in filled], [[row[at] for at in filled] for row in cells], screen.width
+        [columns[index] for index in filled],
+        [[row[index] for index in filled] for row in cells],
+        screen.width,
     )
     count = Counter(r.status for r in results)
     total = ", ".join(f"{n} {status}" for status, n in count.most_common()) or "nothing to run"
@@ -287,7 +289,7 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
     by_operator = table(
         (
             *numbers("importance", "best"),
-            *(Column(name, spare=at) for at, name in enumerate(names)),
+            *(Column(name, spare=index) for index, name in enumerate(names)),
             Column("operator", text=True),
         ),
         [

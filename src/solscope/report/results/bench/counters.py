@@ -33,9 +33,11 @@ def counters_parts(counters: Counters, screen: Screen) -> list[Printable]:
         )
         for kernel in counters.kernels
     ]
-    kept = [at for at in range(len(columns)) if any(row[at] != "-" for row in cells)]
+    kept = [index for index in range(len(columns)) if any(row[index] != "-" for row in cells)]
     shown = table(
-        [columns[at] for at in kept], [[row[at] for at in kept] for row in cells], screen.width
+        [columns[index] for index in kept],
+        [[row[index] for index in kept] for row in cells],
+        screen.width,
     )
     return [heading(title), shown, Text(""), *map(Text, _notes(counters))]
 

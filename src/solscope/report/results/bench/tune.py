@@ -46,9 +46,11 @@ def _shapes(tuning: Tuning, screen: Screen) -> Printable:
 
 def _known(columns: Sequence[Column], rows: Sequence[Sequence[str]], screen: Screen) -> Printable:
     """A table without the columns of which nothing is known, as bounds of a CPU."""
-    kept = [at for at in range(len(columns)) if any(row[at] != "-" for row in rows)]
+    kept = [index for index in range(len(columns)) if any(row[index] != "-" for row in rows)]
     return table(
-        [columns[at] for at in kept], [[row[at] for at in kept] for row in rows], screen.width
+        [columns[index] for index in kept],
+        [[row[index] for index in kept] for row in rows],
+        screen.width,
     )
 
 

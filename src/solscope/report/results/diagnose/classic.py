@@ -98,13 +98,13 @@ def _durations(result: Classic, a: str, b: str, top: int | None) -> str:
     count = max(len(first), len(second))
     shown = count if top is None else min(top, count)
     rows = []
-    for at in range(shown):
-        x = first[at] if at < len(first) else None
-        y = second[at] if at < len(second) else None
+    for index in range(shown):
+        x = first[index] if index < len(first) else None
+        y = second[index] if index < len(second) else None
         both = None if x is None or y is None or not result.like_units else y - x
         rows.append(
             [
-                str(at + 1),
+                str(index + 1),
                 _number(x),
                 _number(y),
                 _number(both),
@@ -222,7 +222,7 @@ def _p(value: float | None, tested: bool) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
-    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
+    widths = [max(len(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
     ruler = [
         ":" + "-" * (width + 1) if side == "l" else "-" * (width + 1) + ":"
         for width, side in zip(widths, align, strict=True)

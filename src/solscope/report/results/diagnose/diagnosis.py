@@ -232,9 +232,9 @@ def _blocks(result: Diagnosis, top: int, bar: int, drawn: Trends | None) -> Iter
 
 def _without(block: Block, heading: str | None) -> Block:
     """The block without the column of that heading."""
-    keep = [at for at, column in enumerate(block.columns) if column.heading != heading]
-    rows = [[row[at] for at in keep] for row in block.rows]
-    return Block(block.title, [block.columns[at] for at in keep], rows)
+    keep = [index for index, column in enumerate(block.columns) if column.heading != heading]
+    rows = [[row[index] for index in keep] for row in block.rows]
+    return Block(block.title, [block.columns[index] for index in keep], rows)
 
 
 def _step_lines(drawn: Trends, longest: float) -> Iterator[list[str]]:

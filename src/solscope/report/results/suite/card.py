@@ -116,7 +116,7 @@ def listed_parts(result: ListedShapes, screen: Screen, *, operator: str) -> list
     names = list(rows[0].corrected_sol_us)
     columns = (
         Column("weight"),
-        *(Column(f"SOL {hw}", spare=at) for at, hw in enumerate(names)),
+        *(Column(f"SOL {hw}", spare=index) for index, hw in enumerate(names)),
         Column("id", text=True, spare=len(names) + 1),
         Column("shape", text=True),
     )

@@ -86,7 +86,7 @@ def roofline_parts(result: SuiteRoofline, screen: Screen) -> list[Printable]:
         Column("operator", text=True, gives=True),
         Column("regime", text=True),
         Column("AI"),
-        *(Column(f"SOL {name}", spare=max(0, at - 1)) for at, name in enumerate(names)),
+        *(Column(f"SOL {name}", spare=max(0, index - 1)) for index, name in enumerate(names)),
         Column("production"),
     )
     cells = [
@@ -144,8 +144,8 @@ def shapes_parts(result: SuiteShapes, screen: Screen, *, operator: str) -> list[
     names = list(rows[0].sol_us)
     columns = [
         *numbers("#", "S", "production"),
-        *(Column(f"SOL {hw}", spare=2 * at) for at, hw in enumerate(names)),
-        *(Column(f"corrected {hw}", spare=2 * at + 1) for at, hw in enumerate(names)),
+        *(Column(f"SOL {hw}", spare=2 * index) for index, hw in enumerate(names)),
+        *(Column(f"corrected {hw}", spare=2 * index + 1) for index, hw in enumerate(names)),
         Column("shape", text=True),
     ]
     cells = [
