@@ -70,7 +70,8 @@ def measure_command(out: Path | None, force: bool, output: Output) -> None:
     Needs PyTorch and takes one to three minutes on an idle GPU. It changes no GPU settings.
     """
     from solscope.hardware import load, measured_path
-    from solscope.hardware.measure import card_name, check_free, measure, write
+    from solscope.measure import card_name, measure
+    from solscope.measure.file import check_free, write
 
     check_one_stdout(out, as_json=output.as_json)
     path = out or measured_path(card_name())

@@ -216,7 +216,7 @@ def with_bars(
     rows: Sequence[Sequence[str]],
     shares: Sequence[float | None],
     *,
-    column_index: int,
+    at: int,
     draw: bool,
     cells: int = BAR_WIDTH,
     spare: int = 3,
@@ -230,11 +230,8 @@ def with_bars(
     bars = [bar(share, cells) for share in shares] + [""] * (len(rows) - len(shares))
     bar_column = Column("", text=True, spare=spare, style="cyan")
     return (
-        [*columns[:column_index], bar_column, *columns[column_index:]],
-        [
-            [*row[:column_index], drawn, *row[column_index:]]
-            for row, drawn in zip(rows, bars, strict=True)
-        ],
+        [*columns[:at], bar_column, *columns[at:]],
+        [[*row[:at], drawn, *row[at:]] for row, drawn in zip(rows, bars, strict=True)],
     )
 
 

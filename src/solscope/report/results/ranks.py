@@ -78,7 +78,7 @@ def _ranks(result: RunRanks, width: int, draw: bool) -> Printable:
         for row in result.ranks
     ]
     columns, rows = _with_hidden(
-        "hidden ms", _RANKS, rows, [row.overlap_ms or 0.0 for row in result.ranks], at=4
+        "hidden ms", _RANKS, rows, [row.overlap_ms or 0.0 for row in result.ranks], column_index=4
     )
     column_index = 5 + len(columns) - len(_RANKS)
     return table(
@@ -160,7 +160,7 @@ def _collectives(result: RunRanks, width: int) -> Printable:
     shown = result.collectives[:12]
     rows = [_collective(row) for row in shown]
     hidden = [row.hidden_us for row in shown]
-    return table(*_with_hidden("hidden µs", _COLLECTIVES, rows, hidden, at=5), width)
+    return table(*_with_hidden("hidden µs", _COLLECTIVES, rows, hidden, column_index=5), width)
 
 
 def _collective(row: CollectiveRow) -> list[str]:

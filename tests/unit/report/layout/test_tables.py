@@ -223,8 +223,8 @@ def test_bars_are_drawn_to_an_eighth(share: float | None, drawn: str) -> None:
 
 def test_bars_only_where_they_can_be_drawn() -> None:
     columns, rows = [Column("a"), Column("b", text=True)], [["1", "x"], ["2", "rest"]]
-    assert with_bars(columns, rows, [50.0], column_index=1, draw=False) == (columns, rows)
-    wider, drawn = with_bars(columns, rows, [50.0], column_index=1, draw=True)
+    assert with_bars(columns, rows, [50.0], at=1, draw=False) == (columns, rows)
+    wider, drawn = with_bars(columns, rows, [50.0], at=1, draw=True)
     assert [column.heading for column in wider] == ["a", "", "b"]
     assert drawn == [["1", "██████", "x"], ["2", "", "rest"]]
 
@@ -242,5 +242,5 @@ def test_a_style_may_depend_on_the_cell() -> None:
 
 def test_bars_give_way_first_in_a_narrow_terminal() -> None:
     columns, rows = [Column("share"), Column("name", text=True)], [["50.0 %", "n" * 40]]
-    parts = [table(*with_bars(columns, rows, [50.0], column_index=1, draw=True), 40)]
+    parts = [table(*with_bars(columns, rows, [50.0], at=1, draw=True), 40)]
     assert "█" not in to_text(parts, 40, color=True)

@@ -11,10 +11,16 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from solscope import measure
 from solscope.cli import run
 from solscope.errors import MissingToolError, UsageError
-from solscope.hardware import load, measure
-from solscope.hardware.measure import Card, MeasuredCard, ProbeTimes, Reading
+from solscope.hardware import load
+from solscope.measure.__main__ import main
+from solscope.measure.card import Card, MeasuredCard, ProbeTimes, Reading, calls_in, short_name
+from solscope.measure.file import check_free, write
+from solscope.measure.floors import kernel_seconds, least_floor
+from solscope.measure.memory import copy_sizes, memory_bandwidth
+from solscope.measure.products import matrix_rates
 
 GIB = 1 << 30
 
@@ -54,14 +60,14 @@ def card_of(**properties: int) -> Card:
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "smi", lambda *_: {})
-    monkeypatch.setattr(measure, "PAUSE_S", 0.0)
+    monkeypatch.setattr("solscope.measure.card.smi", lambda *_: {})
+    monkeypatch.setattr("solscope.measure.card.PAUSE_S", 0.0)
 
 
 def test_a_window_holds_as_many_calls_as_fill_it() -> None:
-    assert measure.calls_in(20.0, 3.0) == 7
-    assert measure.calls_in(20.0, 50.0) == 1
-    assert measure.calls_in(20.0, 0.0) == 200_000
+    assert calls_in(20.0, 3.0) == 7
+    assert calls_in(20.0, 50.0) == 1
+    assert calls_in(20.0, 0.0) == 200_000
 
 
 def test_time_per_call_is_that_of_the_call() -> None:
@@ -84,9 +90,9 @@ def test_spread_says_how_sure_the_median_is() -> None:
 
 
 def test_buffers_fit_on_the_card_and_not_in_its_cache() -> None:
-    assert measure.copy_sizes(141 * GIB, 60 << 20) == [GIB // 2, 2 * GIB, 4 * GIB]
-    assert measure.copy_sizes(8 * GIB, 0) == [GIB // 2, 2 * GIB]
-    assert measure.copy_sizes(2 * GIB, GIB) == [GIB // 2], "the largest that fits"
+    assert copy_sizes(141 * GIB, 60 << 20) == [GIB // 2, 2 * GIB, 4 * GIB]
+    assert copy_sizes(8 * GIB, 0) == [GIB // 2, 2 * GIB]
+    assert copy_sizes(2 * GIB, GIB) == [GIB // 2], "the largest that fits"
 
 
 @pytest.mark.parametrize(
@@ -104,13 +110,13 @@ def test_buffers_fit_on_the_card_and_not_in_its_cache() -> None:
     ],
 )
 def test_a_device_gets_a_short_name(device: str, name: str) -> None:
-    assert measure.short_name(device) == name
+    assert short_name(device) == name
 
 
 def test_bandwidth_is_the_largest_of_read_write_and_copy() -> None:
     card = card_of(total_memory=8 * GIB, L2_cache_size=0)
     card.time = lambda run, **_: ProbeTimes([1.0])  # type: ignore[method-assign]
-    rates = {r.name: r.value for r in measure.memory_bandwidth(card)}
+    rates = {r.name: r.value for r in memory_bandwidth(card)}
     # The larger buffer is 2 GiB. In 1 ms a sum reads it once, a dot product or copy moves it twice.
     assert rates == {
         "hbm.read": 4 * GIB * 1e3,
@@ -124,7 +130,7 @@ def test_a_matrix_rate_is_work_over_time() -> None:
     card = card_of()
     card.time = lambda run, **_: ProbeTimes([2.0])  # type: ignore[method-assign]
     card.time_bursts = lambda run, call_ms: ProbeTimes([1.0])  # type: ignore[method-assign]
-    found = {reading.name: reading for reading in measure.matrix_rates(card)}
+    found = {reading.name: reading for reading in matrix_rates(card)}
     assert list(found)[:4] == [
         "tensor.bf16",
         "tensor.bf16.sustained",
@@ -142,16 +148,16 @@ def test_a_precision_that_the_card_lacks_is_skipped_and_named() -> None:
     card.time = lambda run, **_: (run(), ProbeTimes([1.0]))[1]  # type: ignore[method-assign]
     card.time_bursts = lambda run, call_ms: ProbeTimes([1.0])  # type: ignore[method-assign]
     card.torch._scaled_mm.side_effect = RuntimeError("only for sm_89 and later\nand more")
-    names = [reading.name for reading in measure.matrix_rates(card)]
+    names = [reading.name for reading in matrix_rates(card)]
     assert "tensor.fp8" not in names
     assert "tensor.int8" in names
     assert card.skipped == ["tensor.fp8: only for sm_89 and later"]
 
 
 def test_the_floor_is_the_smaller_of_two_measurements() -> None:
-    assert measure.least_floor([0.9e-6, 0.7e-6, 0.8e-6], 1.1e-6, "empty").value == 0.7e-6
-    assert measure.least_floor([0.9e-6], 0.5e-6, "empty").value == 0.5e-6
-    assert measure.least_floor([], 0.5e-6, "empty").method == "graph.floor (empty kernel)"
+    assert least_floor([0.9e-6, 0.7e-6, 0.8e-6], 1.1e-6, "empty").value == 0.7e-6
+    assert least_floor([0.9e-6], 0.5e-6, "empty").value == 0.5e-6
+    assert least_floor([], 0.5e-6, "empty").method == "graph.floor (empty kernel)"
 
 
 def test_kernels_of_a_trace() -> None:
@@ -163,7 +169,7 @@ def test_kernels_of_a_trace() -> None:
             {"ph": "M"},
         ]
     }
-    assert measure.kernel_seconds(trace) == [0.75e-6]
+    assert kernel_seconds(trace) == [0.75e-6]
 
 
 MEASURED = MeasuredCard(
@@ -183,7 +189,7 @@ MEASURED = MeasuredCard(
 def test_the_written_file_loads_again(tmp_path: Path) -> None:
     path = tmp_path / "H200.measured.toml"
 
-    measure.write(MEASURED, path)
+    write(MEASURED, path)
 
     found = load(path)
     assert (found.name, found.title, found.measured) == ("H200", "NVIDIA H200", True)
@@ -210,15 +216,15 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="--force"):
-        measure.write(MEASURED, path)
+        write(MEASURED, path)
     assert path.read_text(encoding="utf-8") == "mine"
-    measure.write(MEASURED, path, force=True)
+    write(MEASURED, path, force=True)
     assert load(path).name == "H200"
 
 
 def test_a_folder_that_is_missing_is_named_before_measuring(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder"):
-        measure.check_free(tmp_path / "none" / "a.toml", force=False)
+        check_free(tmp_path / "none" / "a.toml", force=False)
 
 
 def test_without_torch_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,9 +243,9 @@ def test_without_a_gpu_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_it_runs_from_a_clone_without_any_package(tmp_path: Path) -> None:
     """`-S` and `-E` hide all that is installed: what is left is a clone and Python."""
-    file = Path(measure.__file__)
+    folder = Path(measure.__file__).parent
     done = subprocess.run(
-        [sys.executable, "-S", "-E", str(file), str(tmp_path / "a.toml")],
+        [sys.executable, "-S", "-E", str(folder), str(tmp_path / "a.toml")],
         capture_output=True,
         text=True,
         timeout=600,
@@ -251,5 +257,5 @@ def test_it_runs_from_a_clone_without_any_package(tmp_path: Path) -> None:
 
 
 def test_alone_it_says_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert measure.main([]) == 2
+    assert main([]) == 2
     assert "usage" in capsys.readouterr().err
