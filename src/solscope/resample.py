@@ -97,6 +97,23 @@ def _means(values: Floats, drawn: Iterable[Int64s]) -> Floats:
     return center + (means - center) * widen(size)
 
 
+def block_weights(size: int, draws: int, seed: int = SEED) -> Floats:
+    """How often each of `size` steps is drawn, a row per draw of circular blocks of steps."""
+    length = block_length(size)
+    first = np.random.default_rng(seed).integers(0, size, (draws, _blocks(size)))
+    cells = first + size * np.arange(draws)[:, None]
+    begun = np.bincount(cells.ravel(), minlength=draws * size).reshape(draws, size)
+    weights: Floats = np.zeros((draws, size))
+    for later in range(length):
+        weights += np.roll(begun, later, axis=1)
+    return weights
+
+
+def succession(hits: int, trials: int) -> float:
+    """The chance that the next trial is a hit, by Laplace's rule of succession; never 0 or 1."""
+    return (hits + 1) / (trials + 2)
+
+
 def _draws(sizes: tuple[int, ...]) -> Iterable[Iterable[Int64s]]:
     """Which blocks are drawn from samples of these sizes, a row per draw.
 

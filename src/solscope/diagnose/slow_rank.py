@@ -1,9 +1,10 @@
 """Which rank made a run of many ranks slower than another, and why.
 
 A rank is the culprit when its late arrivals cost more per step than in the normal run, and that
-increase explains at least half of what the step got longer, and most of what all ranks cost more.
-How sure that is comes from steps drawn again from both runs. Without such a rank, longer transfers
-of the same messages point to the link.
+increase is a larger share of the step than healthy ranks cost for the same reason, explains at
+least half of what the step got longer, and is most of what all ranks cost more. How sure that is
+comes from blocks of steps drawn again from both runs. Without such a rank, longer transfers of the
+same messages point to the link.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from solscope.ranks.analysis import Analysis
-from solscope.ranks.straggler import ALONE
+from solscope.ranks.straggler import ALONE, capped, healthy
+from solscope.resample import block_weights
 
 EXPLAINS = 0.5
 """Share of the slowdown that a culprit, or the link, explains."""
@@ -51,13 +53,13 @@ def blame(normal: Analysis, abnormal: Analysis) -> RankCause:
     ratio = float(after / before)
     more = abnormal.charge.cost.mean(0) - _of_same_ranks(normal, abnormal)
     at = int(np.argmax(more))
-    confidence = _confidence(normal, abnormal, at)
     cost = float(more[at]) / 1e6
     rank = abnormal.matched.ranks[at]
+    # The reason was looked for at the rank that costs most, which need not be this one.
+    stated = abnormal.why if abnormal.suspect.leader == rank else None
+    why = "unknown" if stated is None else stated.why
+    confidence = _confidence(normal, abnormal, at, healthy(why))
     if confidence >= SURE:
-        # The reason was looked for at the rank that costs most, which need not be this one.
-        stated = abnormal.why if abnormal.suspect.leader == rank else None
-        why = "unknown" if stated is None else stated.why
         evidence = [] if stated is None else list(stated.evidence)
         return RankCause(rank, round(confidence, 3), why, ratio, cost, evidence)
     if ratio < SLOWER:
@@ -73,20 +75,23 @@ def _of_same_ranks(normal: Analysis, abnormal: Analysis) -> NDArray[np.float64]:
     return np.array([normal_costs.get(rank, costs.mean()) for rank in abnormal.matched.ranks])
 
 
-def _confidence(normal: Analysis, abnormal: Analysis, at: int) -> float:
+def _confidence(normal: Analysis, abnormal: Analysis, at: int, least: float) -> float:
     """How often a rank explains the slowdown when the steps of both runs are drawn again."""
-    draw = np.random.default_rng(20240608)
     rank = abnormal.matched.ranks[at]
     same = normal.matched.ranks.index(rank) if rank in normal.matched.ranks else None
     own = normal.charge.cost.mean(1) if same is None else normal.charge.cost[:, same]
     sides = []
-    for charge, cost in ((normal.charge, own), (abnormal.charge, abnormal.charge.cost[:, at])):
-        picked = draw.integers(0, charge.steps.size, (DRAWS, charge.steps.size))
-        all_ranks = charge.cost.sum(1)
-        sides.append([values[picked].mean(1) for values in (charge.length, cost, all_ranks)])
+    for seed, (charge, cost) in enumerate(
+        ((normal.charge, own), (abnormal.charge, abnormal.charge.cost[:, at]))
+    ):
+        weights = block_weights(charge.steps.size, DRAWS, seed)
+        weights /= weights.sum(1, keepdims=True)
+        sides.append([weights @ values for values in (charge.length, cost, charge.cost.sum(1))])
     slower, more, all_more = (after - before for before, after in zip(*sides, strict=True))
     explains = (slower > (SLOWER - 1) * sides[0][0]) & (more >= EXPLAINS * slower)
-    return float((explains & (more >= ALONE * all_more)).mean())
+    stands_out = (more >= least * sides[1][0]) & (more >= ALONE * all_more)
+    steps = min(normal.steps.size, abnormal.steps.size)
+    return capped(float((explains & stands_out).mean()), steps)
 
 
 def _without_culprit(normal: Analysis, abnormal: Analysis, slower: float) -> tuple[str, list[str]]:

@@ -195,15 +195,16 @@ def false_alarms(run: Recorded, draws: int = RESAMPLED, seed: int = 11) -> False
     draw = np.random.default_rng(seed)
     charge = run.analysis.charge
     ranks = run.analysis.matched.ranks
+    why = None if run.analysis.why is None else run.analysis.why.why
     named = [0, 0]
     for _ in range(draws):
         picked = draw.integers(0, charge.steps.size, charge.steps.size)
         again = replace(charge, cost=charge.cost[picked], length=charge.length[picked])
-        named[0] += _named(again, ranks)
-        named[1] += _named(replace(again, cost=draw.permuted(again.cost, axis=1)), ranks)
+        named[0] += _named(again, ranks, why)
+        named[1] += _named(replace(again, cost=draw.permuted(again.cost, axis=1)), ranks, why)
     return FalseAlarms(run.truth.name, *(wilson(count, draws) for count in named))
 
 
-def _named(charge: Charge, ranks: tuple[int, ...]) -> bool:
-    suspect: Suspect = find_suspect(charge, ranks)
+def _named(charge: Charge, ranks: tuple[int, ...], why: str | None) -> bool:
+    suspect: Suspect = find_suspect(charge, ranks, why)
     return suspect.rank is not None

@@ -13,7 +13,7 @@ from solscope.ranks.lengths import step_lengths
 from solscope.ranks.load import Imbalance, imbalance, received
 from solscope.ranks.match import Matched, match, step_shifts
 from solscope.ranks.pipeline import Pipeline, Stages, describe, find_stages, stage_costs
-from solscope.ranks.straggler import Charge, Suspect, find_suspect
+from solscope.ranks.straggler import Charge, Suspect, find_suspect, leader
 from solscope.ranks.waiting import Waiting, waiting
 from solscope.ranks.why import Why, Work, explain, explain_stage
 from solscope.run import Run
@@ -75,14 +75,14 @@ def analyze(run: Run) -> Analysis:
     ]
     stages = find_stages(run, matched)
     charge = _charge(run, matched, split, stages, np.array(sorted(steps), np.int64), shifts)
-    suspect = find_suspect(charge, matched.ranks)
     tables = [received(rank, steps, shift) for rank, shift in zip(run.ranks, shifts, strict=True)]
     totals = [
         _per_step(int(table["rows"].sum()), table, len(mine))
         for table, mine in zip(tables, own, strict=True)
     ]
     tokens = [_mean(run.ranks[at].steps, own[at], "tokens") for at in range(len(run.ranks))]
-    why = _why(run, matched, split, stages, suspect, own, charge, tokens, totals)
+    why = _why(run, matched, split, stages, own, charge, tokens, totals)
+    suspect = find_suspect(charge, matched.ranks, None if why is None else why.why)
     layers = [_by_layer(table, len(mine)) for table, mine in zip(tables, own, strict=True)]
     analysis = Analysis(
         run=run,
@@ -161,15 +161,14 @@ def _why(
     matched: Matched,
     split: Waiting,
     stages: Stages | None,
-    suspect: Suspect,
     own: list[set[int]],
     charge: Charge,
     tokens: list[float | None],
     totals: list[float | None],
 ) -> Why | None:
-    if suspect.leader is None:
+    at = leader(charge)
+    if at is None:
         return None
-    at = matched.ranks.index(suspect.leader)
     step = matched.table["step"].fill_null(-1).to_numpy()
     rows = (split.last == at) & np.isin(step, charge.steps)
     requests = [_mean(rank.steps, own[n], "requests") for n, rank in enumerate(run.ranks)]

@@ -21,6 +21,7 @@ from solscope.ranks.clock import Clock
 from solscope.ranks.groups import members
 from solscope.ranks.load import Imbalance
 from solscope.ranks.pipeline import Pipeline
+from solscope.ranks.straggler import MATERIAL, material
 from solscope.run import Run
 
 
@@ -236,10 +237,18 @@ def _verdict(analysis: Analysis, straggler: Straggler) -> str:
             f"No single rank stands out: another rank is late in other steps, together "
             f"{straggler.all_share_pct or 0.0:.1f} % of the step."
         )
-    return (
-        f"No rank stands out: rank {straggler.leader} costs the others most, "
-        f"{share:.1f} % of the step."
-    )
+    leads = f"rank {straggler.leader} costs the others most, {share:.1f} % of the step"
+    text = f"No rank stands out: {leads}"
+    if 100 * MATERIAL <= share < 100 * material(straggler.why):
+        return f"{text}; {_NOT_RARE.get(straggler.why, _NOT_RARE['unknown'])}."
+    return f"{text}."
+
+
+_NOT_RARE = {
+    "host": "hosts of healthy ranks can be as late as this",
+    "unknown": "why is not known, and hosts of healthy ranks can be as late as this",
+}
+"""Why a rank that costs much is not named."""
 
 
 def _pipeline_verdict(pipeline: Pipeline, straggler: Straggler) -> str:

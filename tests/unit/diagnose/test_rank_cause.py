@@ -15,7 +15,7 @@ def test_the_rank_that_became_late_is_the_culprit() -> None:
     slow = Program(seed=2, late=lambda rank, *_: 200 * US if rank == 2 else 0, late_as="held")
     cause = blamed(Program(), slow)
     assert cause.culprit == 2
-    assert cause.confidence == 1.0
+    assert cause.confidence == 0.909
     assert cause.why == "gpu"
     assert cause.step_ratio is not None
     assert cause.step_ratio > 1.5
@@ -41,6 +41,15 @@ def test_a_straggler_that_wanders_is_nobody() -> None:
     cause = blamed(Program(steps=17), slow)
     assert cause.culprit is None
     assert cause.why == "host"
+
+
+def test_a_host_that_became_as_late_as_healthy_ones_can_be_is_not_blamed() -> None:
+    def late(part: str) -> RankCause:
+        slow = Program(seed=2, late=lambda rank, *_: 60 * US if rank == 2 else 0, late_as=part)
+        return blamed(Program(), slow)
+
+    assert late("held").culprit == 2
+    assert late("idle").culprit is None
 
 
 def test_too_few_steps_blame_nobody() -> None:

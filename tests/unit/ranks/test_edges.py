@@ -20,13 +20,17 @@ from solscope.views.ranks import rank_table
 from tests.ranks_making import MS, US, Program, make, without
 
 
-def test_a_rank_is_not_named_when_drawing_steps_again_often_clears_it() -> None:
-    # 18 % of the step on average, from every second step: 4 of 8 draws must have it to reach 15 %.
-    cost = np.array([[0.36, 0.0], [0.0, 0.0]] * 4)
-    suspect = find_suspect(Charge(np.arange(8), cost, np.full(8, 1.0)), (0, 1))
-    assert 0.5 < suspect.confidence < 0.8
-    assert suspect.rank is None
-    assert suspect.leader == 0
+def test_lateness_that_comes_in_one_stretch_is_less_sure_than_the_same_spread_out() -> None:
+    # 20 % of 16 steps on average. Steps drawn one by one would name the rank in both cases.
+    late = np.array([[0.4, 0.0]] * 8 + [[0.0, 0.0]] * 8)
+    stretch, spread = (
+        find_suspect(Charge(np.arange(16), cost, np.full(16, 1.0)), (0, 1), "gpu")
+        for cost in (late, late[np.argsort(np.arange(16) % 8, kind="stable")])
+    )
+    assert 0.5 < stretch.confidence < 0.8
+    assert stretch.rank is None
+    assert stretch.leader == 0
+    assert spread.rank == 0
 
 
 def test_the_last_rank_costs_what_it_came_later_than_the_next_to_last() -> None:

@@ -57,7 +57,7 @@ def test_clocks_change_no_answer(real: Run, answer: Analysis, seed: int) -> None
     offsets = draw.integers(-3_000_000, 3_000_000, 4).tolist()
     run = with_ranks(real, [moved(r, at) for r, at in zip(real.ranks, offsets, strict=True)])
     result = analyze(run)
-    assert (result.suspect.rank, result.suspect.confidence) == (2, 1.0)
+    assert (result.suspect.rank, result.suspect.confidence) == (2, 0.857)
     assert result.why is not None
     assert result.why.why == "gpu"
     assert np.allclose(result.split.wait, answer.split.wait, atol=5_000, equal_nan=True)
@@ -144,7 +144,8 @@ def test_ranks_that_are_late_by_turns_are_nobody(answer: Analysis, seed: int) ->
         [np.roll(row, int(by)) for row, by in zip(cost, draw.integers(0, 4, 12), strict=True)]
     )
     lengths = np.tile(charge.length, 3)[:12]
-    suspect = find_suspect(replace(charge, steps=steps, cost=turned, length=lengths), (0, 1, 2, 3))
+    by_turns = replace(charge, steps=steps, cost=turned, length=lengths)
+    suspect = find_suspect(by_turns, (0, 1, 2, 3), "gpu")
     assert suspect.rank is None or suspect.confidence < 0.8
     assert suspect.pattern == "wandering"
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from solscope.ranks.analysis import analyze
-from solscope.ranks.straggler import ALONE, MATERIAL, Charge, find_suspect
+from solscope.ranks.straggler import ALONE, HEALTHY, MATERIAL, Charge, find_suspect
 from solscope.views.ranks import rank_table
 from tests.ranks_making import MS, US, Program, make, without
 
@@ -36,7 +36,8 @@ def test_a_rank_that_is_always_late_is_named_with_its_reason(part: str, why: str
     run = make(Program(late=lambda rank, *_: 200 * US if rank == 2 else 0, late_as=part))
     straggler = rank_table(run).straggler
     assert straggler.rank == 2
-    assert straggler.confidence == 1.0
+    # Nine steps agree, so the next one does with a chance of 10 / 11.
+    assert straggler.confidence == 0.909
     assert straggler.why == why
     assert straggler.pattern == "persistent"
     assert straggler.step_share_pct == pytest.approx(100 * 190 / 400, abs=6)
@@ -132,7 +133,7 @@ def charge(costs: list[list[float]]) -> Charge:
 
 def test_a_rank_is_named_from_the_material_share_on() -> None:
     def suspect(share: float) -> int | None:
-        return find_suspect(charge([[share, 0.0]] * 8), (0, 1)).rank
+        return find_suspect(charge([[share, 0.0]] * 8), (0, 1), "gpu").rank
 
     assert suspect(MATERIAL + 0.001) == 0
     assert suspect(MATERIAL - 0.001) is None
@@ -140,14 +141,40 @@ def test_a_rank_is_named_from_the_material_share_on() -> None:
 
 def test_a_rank_is_named_from_its_share_of_all_lateness_on() -> None:
     def suspect(share: float) -> int | None:
-        return find_suspect(charge([[share, 1.0 - share]] * 8), (0, 1)).rank
+        return find_suspect(charge([[share, 1.0 - share]] * 8), (0, 1), "gpu").rank
 
     assert suspect(ALONE + 0.001) == 0
     assert suspect(ALONE - 0.001) is None
 
 
+def test_a_late_host_is_named_only_beyond_what_healthy_hosts_cost() -> None:
+    def suspect(share: float, why: str | None) -> int | None:
+        return find_suspect(charge([[share, 0.0]] * 8), (0, 1), why).rank
+
+    usual = HEALTHY["host"] - 0.01
+    assert suspect(usual, "gpu") == 0
+    assert suspect(usual, "host") is None
+    assert suspect(usual, "unknown") is None
+    assert suspect(HEALTHY["host"] + 0.01, "host") == 0
+
+
+def test_the_verdict_says_why_a_late_host_is_not_named() -> None:
+    run = make(Program(late=lambda rank, *_: 60 * US if rank == 2 else 0, late_as="idle"))
+    result = rank_table(run)
+    assert result.straggler.rank is None
+    assert 100 * MATERIAL < (result.straggler.step_share_pct or 0.0) < 100 * HEALTHY["host"]
+    assert result.verdict.startswith("No rank stands out: rank 2 costs the others most")
+    assert result.verdict.endswith("; hosts of healthy ranks can be as late as this.")
+
+
+@pytest.mark.parametrize(("steps", "confidence"), [(3, 0.8), (8, 0.9), (500, 0.947)])
+def test_a_confidence_is_capped_by_steps_and_by_recordings(steps: int, confidence: float) -> None:
+    suspect = find_suspect(charge([[1.0, 0.0]] * steps), (0, 1), "gpu")
+    assert (suspect.rank, suspect.confidence) == (0, confidence)
+
+
 def test_too_few_steps_give_a_reason() -> None:
-    suspect = find_suspect(charge([[1.0, 0.0]] * 2), (0, 1))
+    suspect = find_suspect(charge([[1.0, 0.0]] * 2), (0, 1), "gpu")
     assert suspect.rank is None
     assert suspect.reason == "only 2 whole steps after the first"
 
@@ -159,9 +186,9 @@ def test_memory_does_not_grow_with_draws_times_steps_times_ranks() -> None:
     charge = Charge(np.arange(1000), cost, np.full(1000, 300.0))
     tracemalloc.start()
     try:
-        suspect = find_suspect(charge, tuple(range(64)))
+        suspect = find_suspect(charge, tuple(range(64)), "gpu")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (suspect.rank, suspect.confidence) == (5, 1.0)
+    assert (suspect.rank, suspect.confidence) == (5, 0.947)
     assert peak < 100 << 20
