@@ -1,9 +1,9 @@
 """Which profiles of a store are the ranks of one run: together they count once.
 
-A store has one row per file. Ranks of a run are files of one folder whose names differ only in
-numbers, with the same world size and the same facts about the program, recorded within
-`TOGETHER_NS` of the first, each rank once. A rank that comes again begins another run, as where a
-job writes the same names every night.
+A store has one row per file. Ranks of a run are files of one folder with the same world size and
+the same facts about the program, recorded within `TOGETHER_NS` of the first, each rank once. Their
+names differ only in what tells ranks apart: `rank0` and `rank1` do, `bs1` and `bs64` do not. A rank
+that comes again begins another run, as where a job writes the same names every night.
 """
 
 from __future__ import annotations
@@ -14,6 +14,14 @@ import polars as pl
 
 TOGETHER_NS = 600 * 10**9
 """Ranks that begin later than this after the first of a run are another run."""
+_RANK_PARTS = (
+    # Host, process and time, as torch's handler for TensorBoard names traces.
+    (r"^[\w.-]*?_\d+\.\d{10,}(\.pt\.trace\.)", "#${1}"),
+    # Times since 1970, in seconds or less: each rank may have its own.
+    (r"\d{10,}(\.\d+)?", "#"),
+    (r"(?i)(^|[^a-z])(rank|node|pid|tp|dp|pp|ep|cp|dcp)[-_.]?\d+", "${1}${2}#"),
+)
+"""What differs between the names of the ranks of one run."""
 _SAME = ("folder", "stem", "world_size", "format", "model", "framework", "version", "gpu")
 
 
@@ -25,8 +33,7 @@ def run_of(profiles: pl.DataFrame) -> npt.NDArray[np.int64]:
     )
     folder = pl.col("file").str.extract(r"^(.*[/\\])", 1).fill_null("")
     rows = rows.with_columns(
-        folder.str.replace_all(r"(?i)rank[-_.]?\d+", "rank#").alias("folder"),
-        pl.col("file").str.extract(r"([^/\\]*)$", 1).str.replace_all(r"\d+", "#").alias("stem"),
+        folder.str.replace_all(r"(?i)rank[-_.]?\d+", "rank#").alias("folder"), stem=_stem()
     ).sort(*_SAME, "recorded_ns", "rank", "id", nulls_last=True)
     before: tuple[object, ...] = ()
     seen: set[int] = set()
@@ -41,6 +48,21 @@ def run_of(profiles: pl.DataFrame) -> npt.NDArray[np.int64]:
         runs[place] = first
         seen.add(rank)
     return runs
+
+
+def _stem() -> pl.Expr:
+    """The name of a file without what tells the ranks of its run apart.
+
+    Where no part says what it counts (`trace_3.json`), the last number does if it is the rank that
+    the recording states.
+    """
+    name = pl.col("file").str.extract(r"([^/\\]*)$", 1)
+    stem = name
+    for pattern, blank in _RANK_PARTS:
+        stem = stem.str.replace_all(pattern, blank)
+    last = name.str.extract(r"(\d{1,9})\D*$", 1).cast(pl.Int64)
+    unnamed = name.str.replace(r"\d+(\D*)$", "#${1}")
+    return pl.when((stem == name) & (last == pl.col("rank"))).then(unnamed).otherwise(stem)
 
 
 def ranks_of(runs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -48,6 +48,34 @@ def test_files_of_one_folder_that_differ_in_their_rank_are_a_run() -> None:
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        ("bs64-rank0.json", "bs64-rank1.json"),
+        ("1700000000.5-TP-0.trace.json.gz", "1700000001.25-TP-1.trace.json.gz"),
+        ("dp0_pp0_tp0_ep0_rank0.1700000000.pt.json", "dp0_pp0_tp1_ep1_rank1.1700000001.pt.json"),
+        ("node-a_41.1700000000123.pt.trace.json", "node-b_57.1700000003456.pt.trace.json"),
+        ("bs1_0.json", "bs1_1.json"),
+        ("node0_rank0.json", "node1_rank1.json"),
+    ],
+)  # fmt: skip
+def test_names_of_ranks_as_engines_write_them(names: tuple[str, str]) -> None:
+    assert numbers(*({"file": f"a/{name}", "rank": at} for at, name in enumerate(names))) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("bs1-rank0.json", "bs64-rank1.json"),
+        ("bs1_0.json", "bs64_1.json"),
+        ("in1024out1.rank0.json", "in2048out1.rank1.json"),
+        ("trace_7.json", "trace_9.json"),
+    ],
+)
+def test_numbers_that_are_no_rank_tell_runs_apart(names: tuple[str, str]) -> None:
+    assert numbers(*({"file": f"a/{name}", "rank": at} for at, name in enumerate(names))) == [0, 1]
+
+
+@pytest.mark.parametrize(
     "other",
     [
         {"file": "b/rank1.json"},
