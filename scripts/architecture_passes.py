@@ -14,7 +14,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from architecture_truth import Truth, activities, load, source_of_replays, without_stacks
+from architecture_truth import (
+    Truth,
+    activities,
+    load,
+    recording_of,
+    source_of_replays,
+    without_stacks,
+)
 
 import solscope
 from solscope.attribution import places
@@ -123,17 +130,24 @@ def read_passes(
 
 def recorded(folder: Path, name: str) -> dict[str, list[RecordedPass]]:
     """Passes of a recording without its stacks, and of its replay, where there is one."""
-    document = load(folder / f"{name}.stack.json.gz")
+    document = load(_file(folder, name, "stack"))
     truth = Truth(activities(document))
     with tempfile.TemporaryDirectory() as work:
         bare = solscope.open(without_stacks(document, Path(work) / f"{name}.json.gz"))
         out = {"stripped": read_passes(bare, truth, range(len(truth.recorded)))}
-    graph = folder / f"{name}.graph.json.gz"
-    if graph.exists():
-        twin = Truth(activities(load(folder / f"{name}.twin.json.gz")))
+    graph = recording_of(folder, name, "graph")
+    if graph is not None:
+        twin = Truth(activities(load(_file(folder, name, "twin"))))
         source = source_of_replays(load(graph), twin)
         out["graph"] = read_passes(solscope.open(graph), twin, source)
     return out
+
+
+def _file(folder: Path, name: str, variant: str) -> Path:
+    file = recording_of(folder, name, variant)
+    if file is None:
+        raise LookupError(f"{folder} has no {name}.{variant}")
+    return file
 
 
 def kept(folder: Path, name: str, cache: Path | None) -> dict[str, list[RecordedPass]]:

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import zstandard
+
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _LAYER = re.compile(
     r"(DecoderLayer|EncoderLayer|NeoXLayer|BertLayer|RobertaLayer|ElectraLayer|"
@@ -66,10 +68,30 @@ class Activity(NamedTuple):
     """When the outermost layer around it was called; what each call of a shared layer has alone."""
 
 
+PACKED = (".json.zst", ".json.gz")
+"""Recordings of the repository are packed with zstd, others as they were recorded."""
+
+
+def names_in(folder: Path) -> list[str]:
+    """The architectures whose recordings a folder has."""
+    ends = tuple(f".stack{end}" for end in PACKED)
+    files = (file.name for file in folder.iterdir() if file.name.endswith(ends))
+    return sorted({name.rpartition(".stack.")[0] for name in files})
+
+
+def recording_of(folder: Path, name: str, variant: str) -> Path | None:
+    """The file with one recording (`stack`, `twin`, `graph`) of an architecture."""
+    files = (folder / f"{name}.{variant}{end}" for end in PACKED)
+    return next((file for file in files if file.exists()), None)
+
+
 def load(path: Path) -> dict[str, Any]:
     """The JSON of a trace."""
-    with gzip.open(path) as packed:
-        return json.load(packed)  # type: ignore[no-any-return]
+    if path.suffix == ".zst":
+        with zstandard.open(path) as packed:
+            return json.load(packed)  # type: ignore[no-any-return]
+    with gzip.open(path) as zipped:
+        return json.load(zipped)  # type: ignore[no-any-return]
 
 
 def without_stacks(document: dict[str, Any], path: Path) -> Path:

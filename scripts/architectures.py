@@ -1,8 +1,8 @@
 """Architectures to record: model types of `transformers` and what differs from the usual sizes.
 
 `DECODERS`, `ENCODERS` and `DIFFUSION` have been looked at while the rules of `solscope.attribution`
-were written, some of them after they had been scored once. The groups `HELD_OUT_...` are scored
-once, after the rules are final.
+were written, some of them after they had been scored once. So have the groups `HELD_OUT_...`,
+which were scored in two lots (`results/architectures/held-out-3` and `-4`) before they were.
 """
 
 from __future__ import annotations
@@ -417,7 +417,7 @@ HELD_OUT_DECODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
         {"num_key_value_heads": 16, "num_layers_per_stack": 2, "H_cycles": 1, "L_cycles": 1},
     ),
 }
-"""Recorded for the second held-out score, with the two groups below."""
+"""Recorded for the third and fourth held-out score, with the two groups below."""
 
 HELD_OUT_ENCODERS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "eurobert": ("eurobert", 6, {}),

@@ -3,8 +3,8 @@
     python scripts/calibrate_layers.py DIR... [--cache FOLDER] [--write] [--report] [--curve FILE]
     python scripts/calibrate_layers.py DIR... --score
 
-Each DIR holds recordings of architectures: NAME.stack.json.gz (eager, with Python stacks) and,
-where it could be captured, NAME.graph.json.gz with NAME.twin.json.gz (its eager twin).
+Each DIR holds recordings of architectures: NAME.stack.json.zst or .gz (eager, with Python stacks)
+and, where it could be captured, NAME.graph.json.zst with NAME.twin.json.zst (its eager twin).
 `architecture_truth.py` reads the truth from the modules in the stacks; what is judged are copies
 without stacks, and replays. Rules were written with these recordings at hand, so their passes are
 also judged changed (`stress_layers.py`), which counts as much as unusual models among those that
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from architecture_passes import Claims, RecordedPass, judge, kept
+from architecture_truth import names_in
 from reliability_curve import Point, draw
 from stress_layers import stressed
 
@@ -51,28 +52,28 @@ DINOv3 and PixArt. Changed passes count as much, all of them together."""
 FAMILIES = {
     "bert": (
         *("bert", "roberta", "electra", "distilbert", "debertav2", "modernbert"),
-        *("albert", "nomicbert", "roformer"),
+        *("albert", "nomicbert", "roformer", "esm", "mpnet", "modernbertdecoder"),
     ),
-    "vit": ("vit", "dinov2", "dinov3", "beit"),
+    "vit": ("vit", "dinov2", "dinov3", "beit", "deit"),
     "towers": ("clip", "owlv2", "owlvit", "siglip", "siglip2towers", "chineseclip"),
     "t5": ("t5", "mt5", "umt5"),
     "bart": ("bart", "whisper", "biogpt", "opt", "xglm", "pegasus", "wav2vec2"),
     "diffusion": ("dit", "sd3", "flux", "pixart", "lumina"),
-    "mamba": ("mamba2", "falconmamba", "bamba", "zamba2", "nemotronh", "jamba"),
+    "mamba": ("mamba", "mamba2", "falconmamba", "bamba", "zamba", "zamba2", "nemotronh", "jamba"),
     "deepseek": ("deepseekv2", "glm4moelite", "longcatflash", "kimilinear", "youtu"),
     "gpt": (
         *("gpt2", "gptneo", "gptj", "codegen", "gptbigcode", "gptneox", "starcoder2", "bloom"),
-        "openaigpt",
+        *("openaigpt", "ctrl"),
     ),
     "phi": ("phi", "phi3", "phimoe"),
-    "gemma": ("gemma", "gemma2", "gemma3", "gemma3n", "recurrentgemma"),
-    "granite": ("granite", "granitemoe", "granitemoehybrid"),
-    "olmo": ("olmo", "olmo2", "olmo3", "olmoe", "olmohybrid"),
+    "gemma": ("gemma", "gemma2", "gemma3", "gemma3n", "recurrentgemma", "vaultgemma"),
+    "granite": ("granite", "granitemoe", "granitemoehybrid", "granitemoeshared"),
+    "olmo": ("olmo", "olmo2", "olmo3", "olmoe", "olmohybrid", "flexolmo"),
     "qwen": ("qwen2", "qwen2moe", "qwen3", "qwen35"),
-    "cohere": ("cohere", "cohere2"),
-    "glm": ("glm", "glm4", "glm4moe"),
+    "cohere": ("cohere", "cohere2", "cohere2moe"),
+    "glm": ("glm", "glm4", "glm4moe", "solaropen"),
     "falcon": ("falcon", "falconh1"),
-    "mistral": ("mistral", "ministral", "mixtral", "minimax"),
+    "mistral": ("mistral", "ministral", "mixtral", "minimax", "minimaxm2"),
     "ernie": ("ernie45", "ernie45moe"),
     "exaone": ("exaone4", "exaonemoe"),
     "hunyuan": ("hunyuan", "hunyuanmoe", "hyv3"),
@@ -354,8 +355,7 @@ def read(folders: Sequence[Path], cache: Path | None) -> Recordings:
     """The recordings of all folders; one whose truth cannot be read is reported."""
     out: Recordings = {}
     for folder in folders:
-        for file in sorted(folder.glob("*.stack.json.gz")):
-            name = file.name.removesuffix(".stack.json.gz")
+        for name in names_in(folder):
             try:
                 out[name] = kept(folder, name, cache)
             except (LookupError, ValueError, StopIteration) as error:

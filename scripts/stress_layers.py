@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 
 from architecture_passes import Kernel, RecordedPass, judge, kept
+from architecture_truth import names_in
 
 from solscope.attribution.confidence import UNSEEN, measured
 from solscope.attribution.sequence import CHOICES, EXPERT_KERNELS, MIXERS, Letter
@@ -344,8 +345,7 @@ def main() -> None:
     args = parser.parse_args()
     found: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for folder in args.folders:
-        for file in sorted(folder.glob("*.stack.json.gz")):
-            name = file.name.removesuffix(".stack.json.gz")
+        for name in names_in(folder):
             for passes in kept(folder, name, args.cache).values():
                 for change, given in stressed(passes):
                     found[change][name].append(sure_and_wrong(given))

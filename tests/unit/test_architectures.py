@@ -36,9 +36,9 @@ _LAYER = re.compile(r"^nn\.Module: \w*(?:DecoderLayer|NeoXLayer)_(\d+)$")
 
 @cache
 def recorded(name: str) -> Profile:
-    file = f"{name}-{LAYERS[name]}l.stack.json.gz"
-    own = RESULTS / file
-    return solscope.open(own if own.exists() else recording(f"h200/architectures/{file}"))
+    file = f"{name}-{LAYERS[name]}l.stack.json"
+    own = RESULTS / f"{file}.zst"
+    return solscope.open(own if own.exists() else recording(f"h200/architectures/{file}.gz"))
 
 
 @cache
