@@ -102,6 +102,7 @@ def note_skipped(path: str, reason: str) -> None:
     """Report on stderr that a file of a folder could not be used."""
     from solscope.text import clean
 
+    reason = reason.removeprefix(f"{path}: ")
     click.echo(f"solscope: skipped {clean(path)}: {clean(reason)}", err=True)
 
 
@@ -252,7 +253,7 @@ def are_runs(names: tuple[str, ...]) -> bool:
     # For files, which most commands get, nothing needs to be imported.
     if any(Path(name).is_file() for name in names):
         return False
-    from solscope.ranks.find import is_run
+    from solscope.ranks.files import is_run
 
     return all(is_run(name) for name in names)
 

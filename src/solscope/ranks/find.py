@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from solscope.errors import InputError, SolscopeError, UnknownFormatError
+from solscope.errors import InputError, UnknownFormatError
 from solscope.profile import is_saved_profile
 from solscope.readers import choose, find_profiles
 from solscope.readers.find import Skipped
@@ -25,6 +25,7 @@ MAX_DEPTH = 4
 _PARALLELISM = re.compile(r"(?:^|[-_./\\])(PP|DP|TP|CP|EP)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _RANK = re.compile(r"(?:^|[-_./\\])rank[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _HOST = re.compile(r"^(?P<host>[\w.-]+?)_\d+\.\d{10,}\.pt\.trace\.")
+_TIME = re.compile(r"\d{10,}(?:\.\d+)?")
 
 
 def run_files(
@@ -36,28 +37,42 @@ def run_files(
         item = os.fspath(given)
         path = Path(item)
         if path.is_dir() and not is_saved_profile(path):
-            inside = list(_below(path, MAX_DEPTH, skipped))
+            unknown: dict[str, str] = {}
+            inside = list(_below(path, MAX_DEPTH, skipped, unknown))
             if not inside:
                 raise InputError(f"{path}: no profile in this folder or below it")
             files |= dict.fromkeys(inside)
+            if skipped is not None:
+                _name_lost_ranks(inside, unknown, skipped)
         else:
             files |= dict.fromkeys(find_profiles([item], skipped))
     return list(files)
 
 
-def _below(folder: Path, depth: int, skipped: Skipped | None) -> Iterable[str]:
-    for path in sorted(folder.iterdir(), key=lambda entry: _natural(entry.name)):
+def _name_lost_ranks(profiles: list[str], unknown: dict[str, str], skipped: Skipped) -> None:
+    """Name files that no reader knows, but that are ranks by their names and the others' suffix."""
+    suffixes = {Path(path).suffix for path in profiles}
+    for path, reason in unknown.items():
+        if Path(path).suffix in suffixes and rank_in_name(path) is not None:
+            skipped(path, reason)
+
+
+def _below(
+    folder: Path, depth: int, skipped: Skipped | None, unknown: dict[str, str]
+) -> Iterable[str]:
+    for path in sorted(folder.iterdir(), key=lambda entry: natural(entry.name)):
         if path.name.startswith("."):
             continue
         if path.is_dir():
             if is_saved_profile(path):
                 yield str(path)
             elif depth:
-                yield from _below(path, depth - 1, skipped)
+                yield from _below(path, depth - 1, skipped, unknown)
         elif path.is_file() and not path.name.endswith((".metrics.csv", ".metrics.parquet")):
             try:
                 choose(read_head(path))
-            except UnknownFormatError:
+            except UnknownFormatError as error:
+                unknown[str(path)] = str(error)
                 continue
             except InputError as error:
                 if skipped is not None:
@@ -76,26 +91,16 @@ def rank_in_name(path: str) -> int | None:
     return labels["tp"] if list(labels) == ["tp"] else None
 
 
+def name_without_rank(path: str) -> str:
+    """The name of a file without what tells the ranks of a run apart."""
+    name = _TIME.sub("#", _HOST.sub("#.pt.trace.", Path(path).name))
+    return _PARALLELISM.sub("#", _RANK.sub("#", name))
+
+
 _IN_HEADER = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,9})')
 
 
-def is_run(item: str | os.PathLike[str]) -> bool:
-    """Whether an argument stands for the ranks of one run: several files, each with its own rank.
-
-    A folder or glob of profiles without ranks, or with a rank twice, is just several profiles.
-    """
-    name = os.fspath(item)
-    if Path(name).is_file() or is_saved_profile(Path(name)):
-        return False
-    try:
-        paths = run_files([name]) if Path(name).is_dir() else find_profiles([name])
-        numbers = [_stated(path) for path in paths]
-    except SolscopeError:
-        return False
-    return 1 < len(numbers) == len(set(numbers)) and None not in numbers
-
-
-def _stated(path: str) -> int | None:
+def stated_rank(path: str) -> int | None:
     """The rank in a file's header, else in its name."""
     header = _IN_HEADER.search(read_head(Path(path)).data) if Path(path).is_file() else None
     return int(header[1]) if header else rank_in_name(path)
@@ -121,7 +126,7 @@ def number_ranks(paths: Sequence[str], stated: Sequence[int | None]) -> tuple[li
     if len(numbers) == len(paths):
         return numbers, False
     order = sorted(
-        range(len(paths)), key=lambda index: (_place(paths[index]), _natural(paths[index]))
+        range(len(paths)), key=lambda index: (_place(paths[index]), natural(paths[index]))
     )
     counted = {index: number for number, index in enumerate(order)}
     return [counted[index] for index in range(len(paths))], True
@@ -133,7 +138,8 @@ def _place(path: str) -> tuple[int, ...]:
     return tuple(labels.get(kind, 0) for kind in ("pp", "dp", "cp", "ep", "tp"))
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts names by the numbers in them: `rank2` before `rank10`."""
     parts = re.split(r"(\d+)", name)
     return [(int(piece[:18]), "") if piece.isdecimal() else (-1, piece) for piece in parts]
 

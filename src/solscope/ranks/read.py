@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
+from solscope import demo
 from solscope.attribution import Attributed
 from solscope.attribution.classify import load_rules
 from solscope.attribution.opening import open_attributed
@@ -26,7 +27,8 @@ from solscope.cores import cores
 from solscope.errors import InputError, SolscopeError
 from solscope.profile import Metadata, ProcessGroup, ProfileWarning
 from solscope.ranks.facts import rank_facts
-from solscope.ranks.find import host_in_name, number_ranks, run_files, run_name
+from solscope.ranks.files import one_per_rank
+from solscope.ranks.find import host_in_name, number_ranks, run_files, run_name, stated_rank
 from solscope.readers import ReadOptions
 from solscope.readers.find import Skipped
 from solscope.run import MAX_RANKS, Rank, Run, listed
@@ -91,20 +93,61 @@ def read_run(
     A profile is dropped before the next one is read in the same process, so memory does not grow
     with the number of ranks.
     """
-    paths = run_files(inputs, skipped)
-    if not paths:
-        raise InputError("no profile was given")
+    left_out: dict[str, str] = {}
+    paths = _files(inputs, left_out)
     # A callback cannot pass to another process.
     quiet = replace(options or ReadOptions(), progress=None)
     read = partial(_read, rules=tuple(rules), options=quiet, view=view)
     done: dict[str, tuple[list[Rank], T | None]] = {}
+    errors: list[SolscopeError] = []
     for path, result in _read_all(paths, read, processes):
-        done[path] = result
+        if isinstance(result, SolscopeError):
+            errors.append(result)
+            left_out[path] = str(result).removeprefix(f"{path}: ")
+        else:
+            done[path] = result
         if progress is not None:
-            progress(len(done), len(paths), path)
-    run = make_run(run_name(paths), [rank for path in paths for rank in done[path][0]])
+            progress(len(done) + len(errors), len(paths), path)
+    if not done:
+        raise errors[0]
+    for path, reason in left_out.items():
+        if skipped is not None:
+            skipped(path, reason)
+    run = make_run(
+        run_name(paths), [rank for path in paths if path in done for rank in done[path][0]]
+    )
+    notes = [
+        ProfileWarning("file_left_out", f"left out {path}: {left_out[path]}") for path in left_out
+    ]
+    run = replace(run, warnings=(*notes, *run.warnings))
     made = {rank.rank: done[rank.path][1] for rank in run.ranks}
     return run, {rank: value for rank, value in made.items() if value is not None}
+
+
+def _files(inputs: Iterable[str | os.PathLike[str]], left_out: dict[str, str]) -> list[str]:
+    """The files of a run, one for each rank where they say which they are."""
+
+    def skip(path: str, reason: str) -> None:
+        left_out[path] = reason.removeprefix(f"{path}: ")
+
+    paths = run_files(inputs, skip)
+    if not paths:
+        raise InputError("no profile was given")
+    chosen = one_per_rank(paths, [_stated(path) for path in paths])
+    if chosen is None:
+        return paths
+    left_out |= dict(chosen.left_out)
+    return chosen.paths
+
+
+def _stated(path: str) -> int | None:
+    """The rank that a file states; null for one that cannot be read, which is said later."""
+    if not Path(path).exists() and not path.startswith(demo.PREFIX):
+        raise InputError(f"{path}: no such file")
+    try:
+        return stated_rank(path)
+    except SolscopeError:
+        return None
 
 
 def make_run(name: str, ranks: Sequence[Rank]) -> Run:
@@ -137,8 +180,9 @@ def make_run(name: str, ranks: Sequence[Rank]) -> Run:
     if run.missing:
         verb = "is" if len(run.missing) == 1 else "are"
         many = "rank" if len(run.missing) == 1 else "ranks"
+        them = "it" if len(run.missing) == 1 else "them"
         text = (
-            f"{many} {listed(run.missing)} of {size} {verb} missing: waiting for them is not seen"
+            f"{many} {listed(run.missing)} of {size} {verb} missing: waiting for {them} is not seen"
         )
         run = replace(run, warnings=(*run.warnings, ProfileWarning("ranks_missing", text)))
     return run
@@ -166,24 +210,22 @@ _Found = tuple[list[Rank], T | None]
 
 def _read_all(
     paths: Sequence[str], read: Callable[[str], _Found[T]], processes: int | None
-) -> Iterator[tuple[str, _Found[T]]]:
-    """Ranks by file, as they are done."""
+) -> Iterator[tuple[str, _Found[T] | SolscopeError]]:
+    """Ranks by file, as they are done; the error of a file that cannot be read."""
+    job: Callable[[str], _Found[T] | SolscopeError] = partial(_found_or_error, read)
     sizes = [_json_bytes(path) for path in paths]
     workers = _workers(sizes) if processes is None else processes
     if workers < 2 or len(paths) < 2 or (processes is None and sum(sizes) < SMALL_BYTES):
         for path in paths:
-            yield path, read(path)
+            yield path, job(path)
         return
     context = get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(paths)), mp_context=context) as pool:
-        job: Callable[[str], _Found[T] | SolscopeError] = partial(_found_or_error, read)
         with without_main():
             waiting = {pool.submit(job, path): path for path in paths}
         try:
             for future in as_completed(waiting):
                 result = future.result()
-                if isinstance(result, SolscopeError):
-                    raise result
                 yield waiting.pop(future), result
         except BaseException:
             pool.shutdown(cancel_futures=True)

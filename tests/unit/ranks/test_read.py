@@ -13,6 +13,7 @@ from solscope import cli
 from solscope.attribution import Attributed
 from solscope.errors import InputError
 from solscope.ranks.facts import _message
+from solscope.ranks.files import is_run
 from solscope.ranks.find import host_in_name, number_ranks, rank_in_name, run_files
 from solscope.ranks.groups import group_labels, members
 from solscope.ranks.kinds import kind_of
@@ -170,11 +171,89 @@ def test_ranks_are_read_in_processes(tmp_path: Path) -> None:
     assert seen == [1, 2]
 
 
-def test_an_error_in_a_process_keeps_its_message(tmp_path: Path) -> None:
+CUT = '{"schemaVersion": 1, "traceEvents": [{"ph": '
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_read(
+    tmp_path: Path, processes: int
+) -> None:
+    for rank in (0, 2):
+        write(tmp_path / f"rank{rank}.json", rank, world=3)
+    cut = tmp_path / "rank1.json"
+    cut.write_text(CUT)
+    seen: list[tuple[str, str]] = []
+    run = open_run(tmp_path, processes=processes, skipped=lambda *said: seen.append(said))
+    assert [rank.rank for rank in run.ranks] == [0, 2]
+    left_out, missing = run.warnings
+    assert left_out.code == "file_left_out"
+    assert left_out.message.startswith(f"left out {cut}: ")
+    assert left_out.message.count(str(cut)) == 1
+    assert missing.message.startswith("rank 1 of 3 is missing")
+    ((path, reason),) = seen
+    assert path == str(cut)
+    assert left_out.message.endswith(reason)
+
+
+def test_when_no_rank_can_be_read_the_error_of_one_is_raised(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}.json").write_text(CUT)
+    with pytest.raises(InputError, match=r"rank0\.json"):
+        open_run(tmp_path / "rank0.json", tmp_path / "rank1.json")
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "rank0.json", 0)
-    (tmp_path / "rank1.json").write_text('{"schemaVersion": 1, "traceEvents": [{"ph": ')
-    with pytest.raises(InputError, match=r"rank1\.json"):
-        open_run(tmp_path / "rank0.json", tmp_path / "rank1.json", processes=2)
+    with pytest.raises(InputError, match=r"rank1\.json: no such file"):
+        open_run(tmp_path / "rank0.json", tmp_path / "rank1.json")
+
+
+def test_a_file_of_unknown_format_is_named_where_its_name_is_that_of_a_rank(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write(tmp_path / f"rank{rank}.json", rank, world=3)
+    (tmp_path / "rank2.json").write_bytes(bytes(200))
+    (tmp_path / "rank2.log").write_text("started")
+    (tmp_path / "notes.json").write_text("{}")
+    (left_out, _) = open_run(tmp_path).warnings
+    assert left_out.message.startswith(
+        f"left out {tmp_path / 'rank2.json'}: unknown profile format"
+    )
+
+
+def test_a_copy_of_a_rank_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write(tmp_path / f"rank{rank}.json", rank)
+    copy = tmp_path / "a copy of rank0.json"
+    write(copy, 0)
+    assert is_run(tmp_path)
+    run = open_run(tmp_path)
+    assert [Path(rank.path).name for rank in run.ranks] == ["rank0.json", "rank1.json"]
+    (warning,) = run.warnings
+    assert warning.message == f"left out {copy}: rank 0 twice: same content as rank0.json"
+
+
+def test_another_recording_of_a_rank_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+    for rank in (0, 1, 2):
+        write(tmp_path / f"17-TP-{rank}-DECODE.json", rank, world=3)
+    other = tmp_path / "12-TP-0-EXTEND.json"
+    write(other, 0, world=4)
+    run = open_run(tmp_path)
+    assert [rank.rank for rank in run.ranks] == [0, 1, 2]
+    assert run.world_size == 3
+    (warning,) = run.warnings
+    assert warning.message == (
+        f"left out {other}: rank 0 twice: 17-TP-0-DECODE.json has other content, "
+        "and a name like those of other ranks"
+    )
+
+
+def test_two_runs_in_a_folder_are_no_run(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write(tmp_path / f"bs1-rank{rank}.json", rank)
+        write(tmp_path / f"bs64-rank{rank}.json", rank, world=4)
+    assert not is_run(tmp_path)
+    with pytest.raises(InputError, match="two files for rank 0"):
+        open_run(tmp_path)
 
 
 def test_ranks_without_numbers_are_counted_and_that_is_said() -> None:

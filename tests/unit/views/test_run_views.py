@@ -17,7 +17,7 @@ from solscope.compare.run_gate import _step_times, gate_runs
 from solscope.compare.runs import PARTS, compare_runs
 from solscope.errors import UsageError
 from solscope.ranks.analysis import Analysis, analyze
-from solscope.ranks.find import is_run
+from solscope.ranks.files import is_run
 from solscope.ranks.read import read_run
 from solscope.report.results.layers import csv_run_layers
 from solscope.run import Run
@@ -265,6 +265,8 @@ def test_a_folder_is_a_run_when_each_file_has_its_own_rank(tmp_path: Path) -> No
     assert is_run(tmp_path)
     assert is_run(str(tmp_path / "*.json"))
     write("c.json", 1)
+    assert is_run(tmp_path)  # A copy.
+    (tmp_path / "c.json").write_text((tmp_path / "b.json").read_text() + " ")
     assert not is_run(tmp_path)
     (tmp_path / "c.json").unlink()
     write("c.json")

@@ -58,7 +58,8 @@ def ranks_parts(result: RunRanks, screen: Screen) -> list[Printable]:
 
 def _title(result: RunRanks) -> str:
     size = f" of {result.world_size}" if result.missing else ""
-    gone = f", ranks {listed(result.missing)} missing" if result.missing else ""
+    many = "rank" if len(result.missing) == 1 else "ranks"
+    gone = f", {many} {listed(result.missing)} missing" if result.missing else ""
     steps = f"{result.steps} steps" if result.steps else "no whole step"
     return f"{result.name}: {len(result.ranks)} ranks{size}{gone}; per step, mean of {steps}"
 
