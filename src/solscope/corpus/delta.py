@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import msgspec
 import polars as pl
 
 from solscope.corpus.conflicts import check_conflicts
@@ -108,8 +109,24 @@ def open_table(url: str, version: int | None = None) -> DeltaTable | None:
         return None
     except (DeltaError, OSError, ValueError) as error:
         reason = explain(error, url)
+        if damaged := None if is_url(url) else _damaged_entry(Path(url)):
+            raise DamagedFileError(
+                f"{damaged}: this entry in the log of a table is damaged; restore it, or the "
+                "store, from a backup"
+            ) from None
         raise DamagedFileError(f"{url}: this table cannot be opened: {reason}") from None
     return table
+
+
+def _damaged_entry(table: Path) -> Path | None:
+    """The first log entry of a table that is no list of actions, one JSON object per line."""
+    for entry in sorted((table / "_delta_log").glob("*.json")):
+        try:
+            for line in entry.read_bytes().splitlines():
+                msgspec.json.decode(line, type=dict[str, dict[str, Any]])
+        except (OSError, msgspec.DecodeError):
+            return entry
+    return None
 
 
 def open_existing(url: str) -> DeltaTable:

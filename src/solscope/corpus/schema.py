@@ -51,7 +51,11 @@ PROFILE_COLUMNS = (
     StoreColumn("world_size", _COUNT, "Ranks of the run."),
     StoreColumn("host", _TEXT, "Host, where the trace names it."),
     StoreColumn("recorded_ns", _COUNT, "When the first GPU activity ran, Unix time, ns."),
-    StoreColumn("tags", _TEXT, "Other tags, a JSON object of texts."),
+    StoreColumn(
+        "tags",
+        _TEXT,
+        "Other tags, a JSON object of texts; `truncated` where the file breaks off before its end.",
+    ),
     StoreColumn("events", _COUNT, "Events in the file."),
     StoreColumn("kept_events", _COUNT, "Rows in `events`; 0 unless events are kept."),
     StoreColumn("activities", _COUNT, "GPU activities."),

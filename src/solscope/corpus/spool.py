@@ -52,6 +52,8 @@ class SpoolResult(msgspec.Struct, frozen=True):
     failed: list[FailedFile]
     """Files that were moved to `failed`."""
     compactions: int
+    truncated: list[str]
+    """Files among the added ones that break off before their end; only their first part counts."""
 
 
 class SpoolOptions(NamedTuple):
@@ -120,12 +122,13 @@ class _Run:
         self.corpus, self.folder, self.options, self.report = corpus, folder, options, report
         self.added = self.skipped = self.compactions = 0
         self.failed: list[FailedFile] = []
+        self.truncated: list[str] = []
         self.states: dict[Path, tuple[int, int, int] | None] = {}
 
     def add(self, files: list[Path]) -> None:
         """One round; every file that was read has left the folder after it."""
         self.states = {file: _state(file) for file in files}
-        add_profiles(
+        done = add_profiles(
             self.corpus,
             files,
             self.options.extract,
@@ -133,6 +136,7 @@ class _Run:
             report=self._settle,
             limits=self.options.limits,
         )
+        self.truncated += done.truncated
         if len(self.corpus.files("times")) >= COMPACT_AT:
             compact(self.corpus)
             self.compactions += 1
@@ -175,7 +179,7 @@ class _Run:
         shutil.move(file, goal)
 
     def result(self) -> SpoolResult:
-        return SpoolResult(self.added, self.skipped, self.failed, self.compactions)
+        return SpoolResult(self.added, self.skipped, self.failed, self.compactions, self.truncated)
 
 
 def _state(file: Path) -> tuple[int, int, int] | None:

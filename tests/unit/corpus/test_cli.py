@@ -70,6 +70,51 @@ def test_add_reports_what_became_of_each_file(store: str, tmp_path: Path, capsys
     assert f"skipped {new}" in errors
 
 
+def test_a_truncated_recording_is_named_and_marked(
+    store: str, tmp_path: Path, capsys: Captured
+) -> None:
+    whole = write_trace(tmp_path / "cut.json", gemm_us=50, calls=20)
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
+    copy = Path(shutil.copytree(store, tmp_path / "copy"))
+    assert run(["corpus", "add", str(copy), str(cut), "--workers", "1"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"warning: {cut}: the file is truncated, so only its first part was added" in printed
+    found = asked(capsys, "add", store, str(cut), str(tmp_path / "traces"), "--workers", "1")
+    assert (found["added"], found["truncated"]) == (1, [str(cut)])
+    (row,) = asked(capsys, "list", store, "--where", "truncated=true")["profiles"]
+    assert row["file"] == str(cut)
+    # Nobody else may say so.
+    new = write_trace(tmp_path / "new.json", gemm_us=60)
+    assert run(["corpus", "add", store, str(new), "--tag", "truncated=no"]) == 2
+    assert "tag truncated is read from the profile itself" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["repair"], ["importance"], ["add", "new.json"], ["compact"]])
+@pytest.mark.parametrize("left", [b"", b'{"add": {"path": "pa', b'{"add": 5}', None])
+def test_a_damaged_log_is_one_line_that_says_where(
+    store: str, tmp_path: Path, capsys: Captured, words: list[str], left: bytes | None
+) -> None:
+    write_trace(tmp_path / "new.json", gemm_us=60)
+    *_, entry = sorted(Path(store, "times", "_delta_log").glob("*.json"))
+    entry.unlink() if left is None else entry.write_bytes(left)
+    (command, *more) = words
+    code = run(["corpus", command, store, *(str(tmp_path / name) for name in more)])
+    out, errors = capsys.readouterr()
+    printed = " ".join((out + errors).split())
+    if left:  # Deltalake refuses such a log.
+        assert code == 2
+        assert len(errors.splitlines()) <= 2
+        assert f"{entry}: this entry in the log of a table is damaged" in printed
+    elif command == "repair":
+        assert code == 1
+        assert "rows expected, 0 found; remove the profile (`corpus remove`) and add" in printed
+    elif command == "importance":
+        assert code == 2
+        assert "times has no row of these profiles; `solscope corpus verify` lists" in printed
+    assert run(["corpus", "verify", store]) == 1
+
+
 def test_list_and_remove(store: str, capsys: Captured) -> None:
     (first, *_) = asked(capsys, "list", store, "--where", "team=x")["profiles"]
     assert (first["gpu"], first["tags"], first["gpu_ms"]) == ("H200", {"team": "x"}, 0.05)

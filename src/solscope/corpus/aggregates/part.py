@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,15 @@ OVERALL_FRAMES = ("overall", "pools", "counted", "seen", "kernels")
 Frames = dict[str, pl.DataFrame]
 
 
+class CallCounts(NamedTuple):
+    """Calls by `entry`, `name` and `phase`, as numbers in a part: how many have which `value`."""
+
+    durations: pl.DataFrame
+    """By duration, ns."""
+    limits: pl.DataFrame
+    """By bound, ns."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Sums of some profiles; names and profiles are numbered from 0 within the part.
@@ -32,6 +41,7 @@ class Part:
     """
 
     load: Callable[[str], pl.DataFrame]
+    calls_of: Callable[[Part, npt.NDArray[np.int64]], CallCounts]
 
     @cached_property
     def entries(self) -> pl.DataFrame:
@@ -47,6 +57,10 @@ class Part:
     def phases(self) -> pl.DataFrame:
         """`phase`."""
         return self.load("phases")
+
+    def call_counts(self, entries: npt.NDArray[np.int64]) -> CallCounts:
+        """Call times and bounds of single profiles, given by their numbers."""
+        return self.calls_of(self, entries)
 
     @property
     def cells(self) -> pl.DataFrame:
@@ -117,7 +131,7 @@ def sums_by_profile(rows: pl.LazyFrame, kind: KeyKind) -> Frames:
         ),
     )
     names = _distinct(named, texts)
-    phases = _distinct(named, ["phase"])
+    phases = phases_of(named)
     entries = entries_of(named)
     # Texts are long: from here on each is a number.
     coded = (
@@ -156,6 +170,11 @@ def _cells(rows: pl.LazyFrame) -> pl.LazyFrame:
         )
         .sort("entry", "name", "phase")
     )
+
+
+def phases_of(rows: pl.LazyFrame) -> pl.DataFrame:
+    """`Part.phases` of some rows of `times`."""
+    return _distinct(rows, ["phase"])
 
 
 def _distinct(rows: pl.LazyFrame, columns: list[str]) -> pl.DataFrame:

@@ -9,26 +9,38 @@ from contextlib import suppress
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from solscope.batches import batches
 from solscope.corpus import delta
+from solscope.corpus.aggregates.calls import (
+    CALL_FRAMES,
+    ROW_GROUP,
+    call_frames,
+    counts_of,
+    stored_counts,
+)
 from solscope.corpus.aggregates.overall import build, counted
 from solscope.corpus.aggregates.part import (
     FRAMES,
     KINDS,
     OVERALL_FRAMES,
+    CallCounts,
     Frames,
     KeyKind,
     Part,
     entries_of,
+    phases_of,
 )
 from solscope.corpus.location import is_url
 from solscope.corpus.schema import schema
 from solscope.corpus.store import Corpus
 
+Ints = npt.NDArray[np.int64]
 FOLDER = "aggregates"
-FORMAT = "3"
+FORMAT = "4"
 """Changes with what parts hold: those of another format are not read."""
 INDEX = "index.parquet"
 SMALLEST = 256 << 10
@@ -53,15 +65,29 @@ def parts(corpus: Corpus, kind: KeyKind, profiles: pl.DataFrame) -> list[Part]:
         return _scan(files) if files else corpus.raw("times")
 
     def load(files: tuple[str, ...], name: str) -> pl.DataFrame:
-        return entries_of(rows(files)) if name == "entries" else made(files)[name]
+        if name in direct:
+            return direct[name](rows(files))
+        return made(files)[name]
 
     def read(file: str, name: str) -> pl.DataFrame:
         with suppress(*_UNREADABLE):
-            return pl.read_parquet(f"{_root(corpus.url)}/{_stem(file)}/{kind}-{name}.parquet")
+            return pl.read_parquet(_place(corpus.url, file, f"{kind}-{name}"))
         return load((file,), name)  # Which costs time, and nothing else.
 
+    def calls(files: tuple[str, ...], part: Part, entries: Ints) -> CallCounts:
+        return _calls_from_rows(rows(files), part, kind, entries)
+
+    def read_calls(file: str, part: Part, entries: Ints) -> CallCounts:
+        with suppress(*_UNREADABLE):
+            return stored_counts(lambda name: _place(corpus.url, file, name), kind, entries)
+        return calls((file,), part, entries)
+
+    def unstored(files: tuple[str, ...]) -> Part:
+        return Part(partial(load, files), partial(calls, files))
+
+    direct = {"entries": entries_of, "phases": phases_of}  # Without all the others.
     if corpus.in_memory("times"):
-        return [Part(partial(load, ()))]
+        return [unstored(())]
     listed = delta.files(corpus.open("times"))
     if not listed or not is_url(listed[0][0]):
         delta.check_sizes(listed)
@@ -70,9 +96,18 @@ def parts(corpus: Corpus, kind: KeyKind, profiles: pl.DataFrame) -> list[Part]:
     rest = [(file, size) for file, size in listed if _stem(file) not in index]
     groups = batches(rest, lambda listed_file: listed_file[1], AT_ONCE)
     return [
-        *(Part(partial(read, file)) for file in stored),
-        *(Part(partial(load, tuple(file for file, _ in group))) for group in groups),
+        *(Part(partial(read, file), partial(read_calls, file)) for file in stored),
+        *(unstored(tuple(file for file, _ in group)) for group in groups),
     ]
+
+
+def _calls_from_rows(rows: pl.LazyFrame, part: Part, kind: KeyKind, entries: Ints) -> CallCounts:
+    """Calls of some profiles of a part that is not stored."""
+    wanted = part.entries["entry"].gather(entries).to_list()
+    numbers = {"entries": part.entries, "names": part.names, "phases": part.phases}
+    own = rows.filter(pl.col("entry").is_in(wanted))
+    frames = call_frames(own, {kind: numbers}, part.entries["entry"])
+    return counts_of(frames["calls"], frames["times"], kind)
 
 
 def store_parts(corpus: Corpus) -> int:
@@ -83,12 +118,31 @@ def store_parts(corpus: Corpus) -> int:
     missing = [file for stem, file in large.items() if stem not in stored]
     profiles = counted(corpus.profiles()) if missing else pl.DataFrame()
     for file in missing:
-        for kind in KINDS:
-            _write(corpus.url, _stem(file), kind, build(_scan([file]), kind, profiles))
+        _store(corpus.url, file, profiles)
     if missing or stored != _index(corpus.url):
         _write_index(corpus.url, sorted(large))
         _clean(corpus.url, set(large))
     return len(missing)
+
+
+def _store(url: str, file: str, profiles: pl.DataFrame) -> None:
+    """Make and write the parts of one file."""
+    numbers: dict[KeyKind, Frames] = {}
+    for kind in KINDS:
+        frames = build(_scan([file]), kind, profiles)
+        numbers[kind] = {name: frames[name] for name in ("entries", "names", "phases")}
+        for name in (*FRAMES, *OVERALL_FRAMES):
+            _write(_place(url, file, f"{kind}-{name}"), frames[name])
+    entries = numbers[KINDS[0]]["entries"].select("entry")
+    ids = entries.join(profiles, on="entry", how="left", maintain_order="left")["id"].fill_null("")
+    calls = call_frames(_scan([file]), numbers, ids)
+    for name in CALL_FRAMES:
+        _write(_place(url, file, name), calls[name])
+
+
+def _place(url: str, file: str, name: str) -> str:
+    """Where a frame of the part of a data file lies."""
+    return f"{_root(url)}/{_stem(file)}/{name}.parquet"
 
 
 def _scan(files: Sequence[str]) -> pl.LazyFrame:
@@ -112,12 +166,10 @@ def _index(url: str) -> frozenset[str]:
     return frozenset()
 
 
-def _write(url: str, stem: str, kind: KeyKind, frames: Frames) -> None:
-    place = f"{_root(url)}/{stem}"
-    if not is_url(url):
-        Path(place).mkdir(parents=True, exist_ok=True)
-    for name in (*FRAMES, *OVERALL_FRAMES):
-        frames[name].write_parquet(f"{place}/{kind}-{name}.parquet", compression="zstd")
+def _write(place: str, frame: pl.DataFrame) -> None:
+    if not is_url(place):
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+    frame.write_parquet(place, compression="zstd", row_group_size=ROW_GROUP)
 
 
 def _write_index(url: str, files: list[str]) -> None:

@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from solscope.cores import cores
+from solscope.corpus.ingest.describe import is_truncated
 from solscope.corpus.ingest.engines import make_engine
 from solscope.corpus.ingest.engines.base import NO_LIMITS, Limits
 from solscope.corpus.ingest.extract import ExtractOptions
@@ -30,6 +31,8 @@ BATCH_ROWS = 200_000
 """Rows after which it is committed, kept events included."""
 BATCH_SECONDS = 5.0
 """Time after which it is committed, at the next result."""
+CUT = "the file is truncated, so only its first part was added"
+"""Why a file that was added is not all that was recorded."""
 
 
 class FailedFile(msgspec.Struct, frozen=True):
@@ -48,6 +51,8 @@ class AddResult(msgspec.Struct, frozen=True):
     failed: list[FailedFile]
     ignored: int
     """Files in folders that are not profiles."""
+    truncated: list[str]
+    """Files among the added ones that break off before their end; only their first part counts."""
 
 
 State = Literal["read", "added", "skipped", "failed", "ignored"]
@@ -81,7 +86,7 @@ def add_profiles(
         run.take(outcome)
     run.commit()
     failed = sorted(run.failed, key=lambda row: row.file)
-    return AddResult(run.added, run.skipped, failed, run.ignored)
+    return AddResult(run.added, run.skipped, failed, run.ignored, sorted(run.truncated))
 
 
 def by_policy(corpus: Corpus, options: ExtractOptions) -> ExtractOptions:
@@ -97,6 +102,7 @@ class _Run:
         self.place = {path: index for index, path in enumerate(paths)}
         self.added = self.skipped = self.ignored = 0
         self.failed: list[FailedFile] = []
+        self.truncated: list[str] = []
         self.batch: list[tuple[str, Extract]] = []
         self.rows = 0
         self.since = time.monotonic()
@@ -135,7 +141,9 @@ class _Run:
             added.discard(extract.profile["id"])
             self.added += first
             self.skipped += not first
-            self.tell(path, "added" if first else "skipped")
+            cut = first and is_truncated(extract.profile)
+            self.truncated += [path] if cut else []
+            self.tell(path, "added" if first else "skipped", CUT if cut else None)
 
     def tell(self, path: str, state: State, reason: str | None = None) -> None:
         if self.report is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from solscope.profile import Profile
 SIDECAR = ".solscope.json"
 NUMBERS = ("tp", "ep", "dp")
 DATE = "date"
-RESERVED = ("phase", "hardware", "format", "rank", "world_size")
+TRUNCATED = "truncated"
+"""Tag of a profile whose file breaks off before its end: `true`."""
+RESERVED = ("phase", "hardware", "format", "rank", "world_size", TRUNCATED)
 """Names that profiles are chosen by and that no tag may take."""
 MOST_TAGS = 64
 """Tags in one sidecar, at most."""
@@ -73,6 +76,8 @@ def describe(
     facts |= {name: stated[name] for name in METADATA if name in stated}
     facts |= {name: _number(name, facts[name]) for name in NUMBERS if facts[name] is not None}
     others = {key: value for key, value in stated.items() if key not in (*METADATA, DATE)}
+    if any(warning.code == TRUNCATED for warning in profile.warnings):
+        others[TRUNCATED] = "true"
     date = stated.get(DATE)
     return Description(
         columns={
@@ -84,6 +89,11 @@ def describe(
         },
         gpu_is_tagged=gpu is None and "gpu" in stated,
     )
+
+
+def is_truncated(row: Mapping[str, Any]) -> bool:
+    """Whether a row of `profiles` is of a file that breaks off before its end."""
+    return TRUNCATED in msgspec.json.decode(row["tags"], type=dict[str, str])
 
 
 def parse_tag(text: str) -> tuple[str, str]:

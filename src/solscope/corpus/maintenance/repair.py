@@ -26,7 +26,7 @@ from solscope.corpus.maintenance.lost_batches import (
 )
 from solscope.corpus.rows import rows_hash
 from solscope.corpus.schema import HASHES, ROW_COUNTS, schema
-from solscope.corpus.store import Corpus
+from solscope.corpus.store import Corpus, rows_written
 
 REMOVE = "remove the profile (`corpus remove`) and add its file again"
 
@@ -42,7 +42,7 @@ class TableRepair(msgspec.Struct, frozen=True):
 
 
 class Unrepaired(msgspec.Struct, frozen=True):
-    """A profile with more rows than were written, of which the right ones are unknown."""
+    """A profile with fewer rows than were written, or more, of which the right ones are unknown."""
 
     table: str
     profile: str
@@ -69,7 +69,7 @@ class RepairResult(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether the store has no doubled rows now and nothing is missing."""
+        """Whether the store has the rows that were written, each once, and no commit is lost."""
         return not self.unrepaired and not self.lost and not (self.dry_run and self.rows)
 
 
@@ -94,7 +94,8 @@ def repair(corpus: Corpus, *, dry_run: bool = False, accept: bool = False) -> Re
         write_missing_records(corpus)
     accepted = accept_loss(corpus) if accept and not dry_run else 0
     now = corpus.snapshot()
-    chain = read_chain(now, now.raw("profiles").select("batch").collect())
+    rows = now.raw("profiles").collect()
+    chain = read_chain(now, rows.select("batch"))
     return RepairResult(
         dry_run=dry_run,
         profiles=len(frozenset().union(*(doubled.entries for doubled in results.values()))),
@@ -104,7 +105,10 @@ def repair(corpus: Corpus, *, dry_run: bool = False, accept: bool = False) -> Re
             for name, doubled in results.items()
             if doubled.extra
         ],
-        unrepaired=[row for doubled in results.values() for row in doubled.unrepaired],
+        unrepaired=[
+            *(row for doubled in results.values() for row in doubled.unrepaired),
+            *(row for name in ROW_COUNTS for row in _incomplete(now, name, rows)),
+        ],
         lost=list(lost(chain)),
         accepted_loss=accepted,
     )
@@ -146,6 +150,18 @@ def _find(name: str, rows: pl.LazyFrame, profiles: pl.DataFrame) -> _Doubled:
         extra += own.height - whole.height
         entries.add(profile["entry"])
     return _Doubled(pl.concat(remaining), extra, frozenset(entries), unrepaired)
+
+
+def _incomplete(corpus: Corpus, name: str, profiles: pl.DataFrame) -> Iterator[Unrepaired]:
+    """Profiles of a snapshot with fewer rows than were written: a commit or a file is lost."""
+    if rows_written(corpus.open(name)) == profiles[ROW_COUNTS[name]].sum():
+        return  # Without reading any row.
+    counts = corpus.raw(name).group_by("entry").agg(pl.len().alias("found")).collect()
+    written, found = pl.col(ROW_COUNTS[name]), pl.col("found").fill_null(0)
+    fewer = profiles.join(counts, on="entry", how="left").filter(found < written).sort("id")
+    for row in fewer.iter_rows(named=True):
+        reason = f"{row[ROW_COUNTS[name]]:,} rows expected, {row['found'] or 0:,} found; {REMOVE}"
+        yield Unrepaired(name, row["id"], row["file"], reason)
 
 
 def _with_rows(

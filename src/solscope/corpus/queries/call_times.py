@@ -1,23 +1,31 @@
-"""Quantiles of call times and bounds, from counts that files have, or from rows of a sample.
+"""Quantiles of call times and bounds, from counts that files have, or from those of a sample.
 
-Where all profiles of a part are selected, its counts are exact to the precision at which durations
-are stored. Where only some are, their rows are read: all of them up to `MOST_PROFILES`, beyond that
-those of a sample that is drawn by the hash of their contents, with the same outcome every time.
+Where all profiles of a part are selected and are one group, its counts are exact to the precision
+at which durations are stored. Otherwise calls are counted profile by profile: in each group up to
+`MOST_PROFILES` of them, beyond that those of a sample that is drawn by the hash of their contents,
+with the same outcome every time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from solscope.corpus.aggregates.part import KeyKind, bounds_of_calls, key_columns
-from solscope.corpus.durations import counts, quantiles_of
-from solscope.corpus.queries.select import UNKNOWN, Selection
-from solscope.corpus.queries.shares import Cells
+from solscope.corpus.durations import quantiles_of
+from solscope.corpus.queries.shares import Cells, SplitPart
 
 MOST_PROFILES = 2000
-"""Profiles whose rows are read for quantiles, at most."""
+"""Profiles that quantiles are of, at most; with groups, shared by up to `MOST_SHARES` of them."""
+MOST_SHARES = 8
+_KEYS = ["group", "code"]
+_COUNTS = pl.Schema(
+    {**dict.fromkeys(_KEYS, pl.Int64()), **dict.fromkeys(("value", "calls"), pl.Float64())}
+)
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,59 +38,55 @@ class CallTimes:
     """Profiles in the sample; 0 when nothing was sampled."""
 
 
-def call_times(selection: Selection, cells: Cells, kind: KeyKind) -> CallTimes:
+def call_times(cells: Cells) -> CallTimes:
     """The quantiles of all keys."""
     durations, limits, sampled = [cells.durations], [cells.limits], 0
-    if not cells.split.is_empty():
-        sample = cells.split.sort("at").head(MOST_PROFILES)  # By id, which is a hash.
-        factor = cells.split.height / sample.height
-        sampled = 0 if factor == 1 else sample.height
-        rows = _rows(selection, sample, cells, kind)
-        durations.append(_weighted(counts(rows, ["group", "code"]), factor))
-        limits.append(_weighted(bounds_of_calls(rows, ["group", "code"]), factor))
-    keys = ["group", "code"]
-    times = quantiles_of(pl.concat(durations).lazy(), keys, (0.5, 0.9))
-    bounds = quantiles_of(pl.concat(limits).lazy(), keys, (0.5,)).rename({"q50": "limit"})
-    joined = times.join(bounds, on=keys, how="full", coalesce=True)
+    if cells.split:
+        factor = _factors(cells)
+        chosen = factor > 0
+        sampled = int(chosen.sum()) if (factor[chosen] > 1).any() else 0
+        for split in cells.split:
+            entries = np.flatnonzero((split.at >= 0) & chosen[split.at])
+            if entries.size:
+                counts = split.part.call_counts(entries)
+                durations.append(_weighted(counts.durations, split, cells, factor))
+                limits.append(_weighted(counts.limits, split, cells, factor))
+    times = quantiles_of(_added(durations), _KEYS, (0.5, 0.9))
+    bounds = quantiles_of(_added(limits), _KEYS, (0.5,)).rename({"q50": "limit"})
+    joined = times.join(bounds, on=_KEYS, how="full", coalesce=True)
     return CallTimes(joined.collect(), sampled)
 
 
-def _weighted(calls: pl.LazyFrame, factor: float) -> pl.DataFrame:
-    return (
-        calls.select("group", "code", "value", pl.col("calls") * factor)
-        .select(
-            pl.col("group", "code").cast(pl.Int64),
-            pl.col("value", "calls").cast(pl.Float64),
-        )
-        .collect()
-    )
+def _factors(cells: Cells) -> Floats:
+    """How many profiles of its group each one stands for; 0 for those outside the sample."""
+    at = np.unique(np.concatenate([split.at[split.at >= 0] for split in cells.split]))
+    fact = cells.fact_of[at]  # `at` is in the order of ids, which are hashes.
+    groups, sizes = np.unique(fact, return_counts=True)
+    most = MOST_PROFILES // min(max(groups.size, 1), MOST_SHARES)
+    number = pl.DataFrame({"fact": fact}).select(pl.int_range(pl.len()).over("fact"))
+    in_sample = number.to_series().to_numpy() < most
+    size = sizes[np.searchsorted(groups, fact)]
+    factor = np.zeros(cells.fact_of.size)
+    factor[at[in_sample]] = (size / np.minimum(size, most))[in_sample]
+    return factor
 
 
-def _rows(selection: Selection, sample: pl.DataFrame, cells: Cells, kind: KeyKind) -> pl.LazyFrame:
-    """Rows of the sampled profiles with group and code."""
-    columns = key_columns(kind)
-    names = cells.names.rename(dict(zip(cells.names.columns, columns, strict=True)))
-    rows = (
-        selection.corpus.raw("times")
-        .filter(pl.col("entry").is_in(sample["entry"].to_list()))
-        .select(
-            *("entry", "phase", *columns, "calls", "bound_ns"),
-            *("durations_ns", "durations_calls"),
-        )
-        .with_columns(pl.col("phase").fill_null(UNKNOWN))
+def _weighted(counts: pl.DataFrame, split: SplitPart, cells: Cells, factor: Floats) -> pl.DataFrame:
+    """Counts by group and code, each profile as often as it stands for others."""
+    phase = split.phase[counts["phase"].to_numpy()]
+    at = split.at[counts["entry"].to_numpy()]
+    unit = at * cells.stride + (phase if cells.stride > 1 else 0)
+    group = np.where(phase >= 0, cells.group_of[unit], -1)
+    rows = counts.select(
+        pl.Series("group", group),
+        pl.Series("code", split.code[counts["name"].to_numpy()]),
+        "value",
+        pl.Series("calls", factor[at] * counts["calls"].to_numpy()),
     )
-    if selection.phase is not None:
-        rows = rows.filter(pl.col("phase") == selection.phase)
-    units = pl.DataFrame({"at": cells.at_of, "group": cells.group_of}).with_columns(
-        pl.col("at").cast(sample["at"].dtype)
-    )
-    keys = ["at"]
-    if cells.phase_of is not None:
-        units = units.with_columns(pl.Series("phase", cells.phase_of))
-        keys = ["at", "phase"]
-    group = units.filter(pl.col("group") >= 0).select(*keys, "group")
-    return (
-        rows.join(sample.lazy(), on="entry")
-        .join(group.lazy(), on=keys)
-        .join(names.with_row_index("code").lazy(), on=columns, nulls_equal=True)
-    )
+    return _added([rows.filter(group >= 0)]).collect()
+
+
+def _added(counts: Sequence[pl.DataFrame]) -> pl.LazyFrame:
+    """Calls by group, key and value."""
+    every = pl.concat(some.select(pl.col(n).cast(t) for n, t in _COUNTS.items()) for some in counts)
+    return every.lazy().group_by(*_KEYS, "value").agg(pl.col("calls").sum())

@@ -132,9 +132,10 @@ def importance_of(
     profiles = _Weighted(weight_of, weight == UNIFORM, most_intervals)
     whole = _tables(selection, parts, profiles, by, [])
     if not whole.tables:
-        raise InputError(f"{selection.corpus.url}: these profiles have no GPU time")
+        raise InputError(_without_time(selection))
     (table,) = whole.tables
-    grouped = _tables(selection, parts, profiles, by, list(group_by)).tables if group_by else []
+    grouped = _tables(selection, parts, profiles, by, list(group_by)) if group_by else None
+    groups = grouped.tables if grouped else []
     return Importance(
         definition=definition(weight),
         by=by,
@@ -142,13 +143,21 @@ def importance_of(
         profiles=table.profiles,
         total_gpu_ms=table.total_gpu_ms,
         rows=table.rows,
-        groups=sorted(grouped, key=lambda g: (-g.total_gpu_ms, list(g.group.values()))),
+        groups=sorted(groups, key=lambda g: (-g.total_gpu_ms, list(g.group.values()))),
         warnings=[
             *_other_than_written(selection, whole.totals),
             *_beyond_the_bound(table.rows),
             *_sampled(whole.sampled, selection.profiles.height),
+            *_sampled(grouped.sampled if grouped else 0, selection.profiles.height, " of groups"),
         ],
     )
+
+
+def _without_time(selection: Selection) -> str:
+    if selection.phase is None and selection.profiles["gpu_ns"].sum():
+        lost = "the table times has no row of these profiles"
+        return f"{selection.corpus.url}: {lost}; `solscope corpus verify` lists the damage"
+    return f"{selection.corpus.url}: these profiles have no GPU time"
 
 
 def _other_than_written(selection: Selection, totals: Ints) -> list[str]:
@@ -166,11 +175,12 @@ def _other_than_written(selection: Selection, totals: Ints) -> list[str]:
     ]
 
 
-def _sampled(sampled: int, profiles: int) -> list[str]:
+def _sampled(sampled: int, profiles: int, which: str = "") -> list[str]:
     if not sampled:
         return []
     return [
-        f"medians and 90 % quantiles are of {sampled:,} of {profiles:,} profiles, chosen at random"
+        f"medians and 90 % quantiles{which} are of {sampled:,} of {profiles:,} profiles, chosen at "
+        "random"
     ]
 
 
@@ -224,7 +234,7 @@ def _tables(
     if weighted.uniform and not group_by:
         overall = OverallSums(with_pools=weighted.most_intervals > 0)
     cells = read_cells(selection, by, group_by, parts, overall)
-    times = call_times(selection, cells, by)
+    times = call_times(cells)
     totals = cells.totals
     facts = (
         cells.sums.join(times.quantiles, on=["group", "code"], how="left")

@@ -47,8 +47,9 @@ def group_means(
         weight = np.ones(weight.size)
     heaviest = float(weight.max()) if most is None else most
     sums = _ShareSums(cells, inside, weight / heaviest, shown)
-    for start in range(0, cells.units.size, AT_ONCE):
-        sums.take_cells(slice(start, start + AT_ONCE))
+    begin, end = cells.bounds[group].tolist()
+    for start in range(begin, end, AT_ONCE):
+        sums.take_cells(slice(start, min(start + AT_ONCE, end)))
     unit = heaviest / ONE
     scale = unit / float(weight.sum())
     return Means(

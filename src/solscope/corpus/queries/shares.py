@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from solscope.corpus.aggregates.overall import pools_of
-from solscope.corpus.aggregates.part import SUMS, KeyKind, first_of, names_of
+from solscope.corpus.aggregates.part import SUMS, KeyKind, Part, first_of, names_of
 from solscope.corpus.queries.overall_sums import OverallSums
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, fact
 from solscope.corpus.queries.selected_parts import SelectedPart, SelectedParts
@@ -26,6 +26,18 @@ from solscope.errors import InputError
 Ints = npt.NDArray[np.int64]
 MOST_PHASES = 64
 """Distinct phases that rows can be grouped by."""
+
+
+class SplitPart(NamedTuple):
+    """A part whose calls are counted profile by profile."""
+
+    part: Part
+    at: Ints
+    """The profile of each of its entries; -1 for those that are not selected."""
+    code: Ints
+    """The code of each of its names."""
+    phase: Ints
+    """The number of each of its phases; -1 for those that were not asked for."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +59,23 @@ class Cells:
     names: pl.DataFrame
     """Texts of each `code`, in that order."""
     groups: list[tuple[str, ...]]
+    bounds: Ints
+    """First and last cell, exclusive, that may be of each group."""
     group_of: Ints
     """The group of each unit; -1 for those that do not occur."""
     at_of: Ints
     """The profile of each unit."""
-    phase_of: list[str] | None
-    """Its phase; null when a unit is a whole profile."""
+    stride: int
+    """Units of a profile: one per phase, or 1 where a unit is a whole profile."""
+    fact_of: Ints
+    """A number of each profile: those in the same groups, whatever the phase, share it."""
     sums: pl.DataFrame
     """`SUMS` by `group` and `code`."""
     durations: pl.DataFrame
     """Calls by `group`, `code` and `value`, of the parts that were selected as a whole."""
     limits: pl.DataFrame
-    split: pl.DataFrame
-    """`entry` and `at` of selected profiles in parts of which others were not selected."""
+    split: list[SplitPart]
+    """Parts with other profiles than selected, or in several groups."""
 
 
 def read_cells(
@@ -84,15 +100,14 @@ class _Reader:
         self.selection, self.kind = selection, kind
         self.facts = [name for name in group_by if name != PHASE]
         self.by_phase = PHASE in group_by
-        self.stride = MOST_PHASES if self.by_phase else 1
+        self.stride = 1
         self.group_by = list(group_by)
         self.phases: dict[str, int] = {}
         self.codes: dict[tuple[str | None, ...], int] = {}
         self.columns: dict[str, list[npt.NDArray[Any]]] = {}
         self.sums: list[pl.DataFrame] = []
         self.counted: dict[str, list[pl.DataFrame]] = {"durations": [], "limits": []}
-        self.split: list[pl.DataFrame] = []
-        self.own = selection.profiles.select("entry", "at")
+        self.split: list[SplitPart] = []
         profiles = selection.profiles
         facts = [profiles.select("at"), *(fact(profiles, name).to_frame() for name in self.facts)]
         texts = pl.concat(facts, how="horizontal").drop("at").rows() if self.facts else None
@@ -109,6 +124,10 @@ class _Reader:
         self.pool_of = pools_of(profiles["id"]).to_numpy().astype(np.int64)[self.run_of]
 
     def read(self, parts: SelectedParts, overall: OverallSums | None) -> Cells:
+        if self.by_phase:
+            for some in parts:
+                self._phase(some.part.phases)
+            self.stride = max(1, len(self.phases))
         sums = overall or OverallSums(with_pools=True)
         whole = overall is not None and overall.hold(int((parts.time_ns > 0).sum()))
         for some in parts:
@@ -129,8 +148,9 @@ class _Reader:
         else:
             totals, there = parts.time_ns, np.flatnonzero(parts.has_rows)
         groups, group_of = self._groups(there)
+        bounds = self._sort_by_group(group_of, units, len(groups))
         return Cells(
-            units=units,
+            units=self._joined("units", np.uint32),
             codes=self._joined("codes", np.uint32),
             time_ns=self._joined("time_ns", np.int64),
             recoverable_ns=self._joined("recoverable_ns", np.int64),
@@ -144,13 +164,15 @@ class _Reader:
                 orient="row",
             ),
             groups=groups,
+            bounds=bounds,
             group_of=group_of,
             at_of=np.arange(totals.size) // self.stride,
-            phase_of=self._phase_texts() if self.by_phase else None,
+            stride=self.stride,
+            fact_of=self.fact_of,
             sums=self._sums(group_of),
             durations=self._counts("durations", group_of),
             limits=self._counts("limits", group_of),
-            split=pl.concat([self.own.clear(), *self.split]),
+            split=self.split,
         )
 
     def _count_as_stored(self, some: SelectedPart) -> bool:
@@ -159,9 +181,16 @@ class _Reader:
         ranks, pool = (counted[name].to_numpy() for name in ("ranks", "pool"))
         return bool((self.ranks[some.at] == ranks).all() and (self.pool_of[some.at] == pool).all())
 
-    def _phase_texts(self) -> list[str]:
-        texts = [*self.phases, *[""] * (self.stride - len(self.phases))]
-        return texts * self.fact_of.size
+    def _sort_by_group(self, group_of: Ints, units: npt.NDArray[Any], groups: int) -> Ints:
+        """Bring cells into the order of their groups; returns where each group begins and ends."""
+        if groups <= 1 or groups >= 1 << 16:
+            return np.tile(np.array([0, units.size]), (groups, 1))
+        group = group_of[units].astype(np.uint16)  # Few bits: sorted by counting.
+        order = np.argsort(group, kind="stable")
+        for name in self.columns:
+            self.columns[name] = [self._joined(name, np.int64)[order]]
+        ends = np.cumsum(np.bincount(group, minlength=groups))
+        return np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
 
     def _joined(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         pieces = self.columns.get(name, [])
@@ -193,14 +222,12 @@ class _Reader:
 
     def _take_counts(self, some: SelectedPart, code: Ints) -> None:
         """Add how many calls took how long, or the profiles whose rows must be read for it."""
-        part = some.part
+        part, phase = some.part, self._phase(some.part.phases)
         if (some.at >= 0).all() and not self.facts:
-            phase = self._phase(part.phases)
             for name, frames in self.counted.items():
                 frames.append(self._renumbered(getattr(part, name), code, phase))
         else:
-            own = part.entries.select("entry", pl.Series("at", some.at)).filter(pl.col("at") >= 0)
-            self.split.append(own.cast({"at": self.own["at"].dtype}))
+            self.split.append(SplitPart(part, some.at, code, phase))
 
     def _take_cells(self, cells: pl.DataFrame, units: Ints, codes: Ints) -> None:
         if not cells.height:
@@ -273,7 +300,7 @@ class _Reader:
 
     def _sums(self, group_of: Ints) -> pl.DataFrame:
         if not self.sums:
-            return pl.DataFrame({"group": [], "code": []})
+            return pl.DataFrame(schema=dict.fromkeys(("group", "code", "time_ns"), pl.Int64()))
         there = np.flatnonzero(group_of >= 0)
         group = np.full(len(self.texts) * self.stride, -1, np.int64)
         group[self._mixed(there)] = group_of[there]

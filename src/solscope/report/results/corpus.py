@@ -20,7 +20,11 @@ from solscope.report.layout.markdown import Ready
 from solscope.report.layout.quantities import counted, number, pct
 from solscope.report.layout.tables import Column, heading, numbers, table, with_bars
 from solscope.report.results import corpus_watch  # noqa: F401 - has a form.
-from solscope.report.results.corpus_maintenance import failed_files, leftovers_text
+from solscope.report.results.corpus_maintenance import (
+    failed_files,
+    leftovers_text,
+    truncated_files,
+)
 from solscope.report.results.operators import axes_text
 from solscope.text import clean, shorten
 from solscope.views.hotspots import TARGET_PCT
@@ -35,7 +39,7 @@ def add_parts(result: AddResult, screen: Screen) -> list[Printable]:
     parts: list[Printable] = [
         Text(f"{counts}, failed {len(result.failed):,}{others if result.ignored else ''}")
     ]
-    return parts + failed_files(result.failed, screen.width)
+    return parts + truncated_files(result.truncated) + failed_files(result.failed, screen.width)
 
 
 @form("corpus_compact", CorpusStatus)

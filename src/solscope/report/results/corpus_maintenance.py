@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solscope.corpus.ingest.add import FailedFile
+from solscope.corpus.ingest.add import CUT, FailedFile
 from solscope.corpus.maintenance.backup import Backup
 from solscope.corpus.maintenance.exchange import Exported, Imported
 from solscope.corpus.maintenance.migrate import Migration
@@ -15,6 +15,10 @@ from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import counted
 from solscope.report.layout.tables import Column, table
+from solscope.text import clean
+
+MOST_CUT = 8
+"""Files that are truncated and get a line each."""
 
 
 @form("corpus_verify", Verification)
@@ -99,7 +103,15 @@ def spool_parts(result: SpoolResult, screen: Screen) -> list[Printable]:
     parts: list[Printable] = [Text(f"{counts}, set aside {len(result.failed):,}")]
     if result.compactions:
         parts.append(Text(f"compacted the store {counted(result.compactions, 'time')}"))
-    return parts + failed_files(result.failed, screen.width)
+    return parts + truncated_files(result.truncated) + failed_files(result.failed, screen.width)
+
+
+def truncated_files(files: Sequence[str]) -> list[Printable]:
+    """A line per file of which only the first part was added, up to a few."""
+    lines: list[Printable] = [Text(f"warning: {clean(file)}: {CUT}") for file in files[:MOST_CUT]]
+    if len(files) > MOST_CUT:
+        lines.append(Text(f"warning: the same of {len(files) - MOST_CUT:,} more files"))
+    return lines
 
 
 def failed_files(failed: Sequence[FailedFile], width: int) -> list[Printable]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from solscope.corpus import commits
-from solscope.corpus.aggregates import stored
+from solscope.corpus.aggregates import calls, stored
 from solscope.corpus.aggregates.part import KINDS
 from solscope.corpus.ingest.extract import ExtractOptions, extract
 from solscope.corpus.maintenance.compaction import compact
@@ -73,6 +73,31 @@ def test_parts_are_read_where_they_are(merged: Corpus, monkeypatch: pytest.Monke
     assert importance(merged) == before
 
 
+def test_call_times_of_some_profiles_are_read_from_parts(
+    merged: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def some() -> list[Importance]:
+        return [
+            importance(merged, "kernel", where={"team": "team1"}),
+            importance(merged, "shape", ["team"]),
+            importance(merged, "role", where={"phase": "(unknown)", "team": "team0"}),
+        ]
+
+    before = some()
+    monkeypatch.setattr(stored, "_calls_from_rows", lambda *_: pytest.fail("rows were read"))
+    # Each profile is a slice of its own.
+    monkeypatch.setattr(calls, "ROW_GROUP", -1)
+    assert some() == before
+
+
+def test_damaged_call_times_are_made_again(merged: Corpus) -> None:
+    before = importance(merged, where={"team": "team1"})
+    (part,) = stored._index(merged.url)
+    times = Path(merged.url, "aggregates", stored.FORMAT, part, "times.parquet")
+    times.write_bytes(times.read_bytes()[:100])
+    assert importance(merged, where={"team": "team1"}) == before
+
+
 def test_a_damaged_or_missing_part_is_made_again(plain: Corpus, merged: Corpus) -> None:
     expected = importance(plain)
     (part,) = stored._index(merged.url)
@@ -133,3 +158,29 @@ def test_a_sample_is_said_to_be_one(plain: Corpus, monkeypatch: pytest.MonkeyPat
     assert quantiles(sampled) != quantiles(whole)
     # Without a filter, counts of whole files are used, which need no sample.
     assert importance(plain).warnings == []
+
+
+def test_each_group_has_a_sample_of_its_own(
+    plain: Corpus, merged: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_times, "MOST_PROFILES", 4)
+    for corpus in (plain, merged):
+        sampled = importance(corpus, group_by=["team"])
+        assert sampled.warnings == [
+            "medians and 90 % quantiles of groups are of 4 of 6 profiles, chosen at random"
+        ]
+        assert [group.profiles for group in sampled.groups] == [3, 3]
+        assert all(row.p50_us is not None for group in sampled.groups for row in group.rows)
+    ids = [row["id"] for row in plain.profiles().iter_rows(named=True) if "team1" in row["tags"]]
+    plain_two = importance(plain, group_by=["team"])
+    own = next(group for group in plain_two.groups if group.group == {"team": "team1"})
+    durations = sorted(20 + at for at in (1, 3, 5) if team_id(plain, at) in sorted(ids)[:2])
+    gemm = next(row for row in own.rows if row.key == "dense_gemm")
+    assert gemm.p50_us == pytest.approx(durations[0], rel=0.008)
+    assert gemm.p90_us == pytest.approx(durations[1], rel=0.008)
+
+
+def team_id(corpus: Corpus, number: int) -> str:
+    """The profile of trace `number`."""
+    rows = corpus.profiles().iter_rows(named=True)
+    return next(str(row["id"]) for row in rows if row["file"].endswith(f"t{number}.json"))
