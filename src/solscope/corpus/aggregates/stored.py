@@ -137,7 +137,7 @@ def _store(url: str, file: str, profiles: pl.DataFrame) -> None:
     ids = entries.join(profiles, on="entry", how="left", maintain_order="left")["id"].fill_null("")
     calls = call_frames(_scan([file]), numbers, ids)
     for name in CALL_FRAMES:
-        _write(_place(url, file, name), calls[name])
+        _write(_place(url, file, name), calls[name], ROW_GROUP)
 
 
 def _place(url: str, file: str, name: str) -> str:
@@ -166,10 +166,10 @@ def _index(url: str) -> frozenset[str]:
     return frozenset()
 
 
-def _write(place: str, frame: pl.DataFrame) -> None:
+def _write(place: str, frame: pl.DataFrame, row_group: int | None = None) -> None:
     if not is_url(place):
         Path(place).parent.mkdir(parents=True, exist_ok=True)
-    frame.write_parquet(place, compression="zstd", row_group_size=ROW_GROUP)
+    frame.write_parquet(place, compression="zstd", row_group_size=row_group)
 
 
 def _write_index(url: str, files: list[str]) -> None:

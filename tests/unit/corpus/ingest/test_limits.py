@@ -67,7 +67,7 @@ def take(store: Store, profiles: int) -> None:
     run = add._Run(store, paths, None)  # type: ignore[arg-type]
     times, steps = (schema(name).to_frame(eager=True).drop("entry") for name in ("times", "steps"))
     for path in paths:
-        run.take(Outcome(path, extract=Extract({"id": path}, times.clear(1), steps)))
+        run.take(Outcome(path, extract=Extract({"id": path, "tags": "{}"}, times.clear(1), steps)))
 
 
 @pytest.mark.parametrize(("profiles", "batches"), [(3, []), (4, [4]), (7, [4]), (8, [4, 4])])
