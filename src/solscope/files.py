@@ -15,6 +15,18 @@ from pathlib import Path
 from solscope.errors import UsageError
 
 
+def check_target(target: Path, source: str, *, force: bool, folder: bool = False) -> None:
+    """Refuse what must not be replaced, before any work is done; `folder` is what is written."""
+    if target.exists() and target.resolve() == Path(source).resolve():
+        raise UsageError(f"{target} is the profile itself: name another file")
+    if target.is_dir() and not folder:
+        raise UsageError(f"{target} is a folder: name a file")
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists; pass --force to replace it")
+    if not target.absolute().parent.is_dir():
+        raise UsageError(f"{target.parent} is not a folder: create it first")
+
+
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
     """Yield a path to write to, renamed to `target` on success and removed on failure."""

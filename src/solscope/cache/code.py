@@ -12,8 +12,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import polars as pl
-
 from solscope._version import __version__
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -28,8 +26,27 @@ def code_version() -> str:
     for package in PARTS:
         files += _files(PACKAGE / package, deep=True)
     # The scanner must not change a result, but a comparison of the two has to run both.
-    about = (__version__, pl.__version__, sys.version_info[:2], os.environ.get("SOLSCOPE_CORE"))
+    return _version_of(files)
+
+
+@cache
+def program_version() -> str:
+    """Changes when anything in the package does: for what views and pages make of a profile."""
+    return _version_of(_files(PACKAGE, deep=True))
+
+
+def _version_of(files: list[tuple[str, int, int]]) -> str:
+    about = (__version__, _polars_version(), sys.version_info[:2], os.environ.get("SOLSCOPE_CORE"))
     return hashlib.blake2b(repr((about, sorted(files))).encode(), digest_size=16).hexdigest()
+
+
+def _polars_version() -> str:
+    """The same with and without Polars imported: an answer from the cache may not need it."""
+    if "polars" in sys.modules:
+        return str(sys.modules["polars"].__version__)
+    from importlib.metadata import version
+
+    return version("polars")
 
 
 def _files(folder: Path, *, deep: bool) -> list[tuple[str, int, int]]:

@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from solscope.cache.listing import ENTRIES, INDEX, MANIFEST, WORK, owned, stored
 from solscope.cache.removal import remove, work_folder
 from solscope.cache.settings import Settings, make_private
@@ -29,16 +27,6 @@ ABANDONED_S = 3600
 """Work of a process that was killed goes after this time."""
 MAX_INDEXED = 8192
 """Digests of files that are kept, the newest; each takes one block on the disk."""
-_DAMAGED = (
-    OSError,
-    ValueError,  # msgspec errors, too
-    TypeError,
-    KeyError,
-    UnfitError,
-    SolscopeError,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-)
 
 
 class Entries:
@@ -60,7 +48,7 @@ class Entries:
             value = load(kind, key, place, given)
         except FileNotFoundError:
             return None
-        except _DAMAGED:
+        except _damaged():
             self._remove(place)
             return None
         with contextlib.suppress(OSError):
@@ -70,7 +58,7 @@ class Entries:
     def put(self, key: str, value: Any, given: Mapping[str, object]) -> None:
         """Write the value, unless that fails or it is too large; evict old entries for it."""
         place = self._place(key)
-        with contextlib.suppress(*_DAMAGED):
+        with contextlib.suppress(*_damaged()):
             make_private(place.parent)
             with work_folder(self._folder) as work:
                 dump(value, key, work, given)
@@ -110,6 +98,14 @@ class Entries:
     def _remove(self, path: Path) -> None:
         with contextlib.suppress(OSError):
             remove(self._folder, path)
+
+
+def _damaged() -> tuple[type[BaseException], ...]:
+    """What reading a damaged entry raises. An entry without tables is read without Polars."""
+    from polars.exceptions import PanicException, PolarsError
+
+    errors = (OSError, ValueError, TypeError, KeyError)  # msgspec raises ValueError, too
+    return (*errors, UnfitError, SolscopeError, PolarsError, PanicException)
 
 
 def entry_key(*parts: object) -> str:

@@ -11,12 +11,14 @@ import io
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
-import polars as pl
 
 from solscope.cache.listing import MANIFEST
+
+if TYPE_CHECKING:
+    import polars as pl
 
 LAYOUT = 2
 """Raise it when the files of an entry change their meaning."""
@@ -48,6 +50,8 @@ class UnfitError(Exception):
 
 def dump(value: Any, key: str, folder: Path, given: Mapping[str, object]) -> None:
     """Write all fields of a dataclass but those `given`, which `load` is given again."""
+    import polars as pl
+
     types = get_type_hints(type(value))
     tables: dict[str, Table] = {}
     values: dict[str, msgspec.Raw] = {}
@@ -109,6 +113,8 @@ def _write_table(table: pl.DataFrame, path: Path) -> Table:
 
 
 def _read_table(expected: Table, path: Path) -> pl.DataFrame:
+    import polars as pl
+
     data = path.read_bytes()
     if _digest(data) != expected.digest:
         raise UnfitError(f"{path.name} is damaged")

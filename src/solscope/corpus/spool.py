@@ -30,7 +30,7 @@ from solscope.corpus.maintenance.compaction import compact
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
 from solscope.profile import is_saved_profile
-from solscope.readers.metrics import metrics_beside
+from solscope.readers.find import metrics_beside
 
 FAILED = "failed"
 REASON = ".reason.txt"

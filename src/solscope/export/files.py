@@ -17,7 +17,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
 from solscope.export.perfetto import perfetto_json
-from solscope.files import new_file, new_folder
+from solscope.files import check_target, new_file, new_folder
 from solscope.profile import is_saved_profile
 from solscope.readers.source import zlib_module
 from solscope.redact import KINDS, Redactor, redact
@@ -33,18 +33,6 @@ class Written(msgspec.Struct, frozen=True):
     events: int
     """Events of the profile in it: rows of the event table, activities, or rows of a summary."""
     bytes: int
-
-
-def check_target(target: Path, source: str, *, force: bool, folder: bool = False) -> None:
-    """Refuse what must not be replaced, before any work is done; `folder` is what is written."""
-    if target.exists() and target.resolve() == Path(source).resolve():
-        raise UsageError(f"{target} is the profile itself: name another file")
-    if target.is_dir() and not folder:
-        raise UsageError(f"{target} is a folder: name a file")
-    if target.exists() and not force:
-        raise UsageError(f"{target} exists; pass --force to replace it")
-    if not target.absolute().parent.is_dir():
-        raise UsageError(f"{target.parent} is not a folder: create it first")
 
 
 def export(attributed: Attributed, form: Format, target: Path, *, force: bool = False) -> Written:

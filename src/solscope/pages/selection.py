@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from solscope.attribution import Attributed
-from solscope.bench.base import ShapeResult
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
-from solscope.pages.bench import BenchPage, bench_page
-from solscope.pages.comparison import ComparisonPage, comparison_page
 from solscope.pages.profile import ProfilePage, profile_page
-from solscope.pages.ranks import RanksPage, ranks_pages
 from solscope.views.lanes.levels import IN_REPORT
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from solscope.bench.base import ShapeResult
+    from solscope.pages.bench import BenchPage
+    from solscope.pages.comparison import ComparisonPage
     from solscope.pages.diagnosis import DiagnosisPage
+    from solscope.pages.ranks import RanksPage
 
 Page: TypeAlias = "ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage"
 
@@ -41,8 +41,12 @@ def pages_of_profiles(
         from solscope.pages.diagnosis import diagnosis_page
 
         pages.append(diagnosis_page(profiles, labels))
-    pages += ranks_pages(profiles)
-    pages += [comparison_page(profiles, labels)] if len(profiles) > 1 else []
+    if len(profiles) > 1:
+        from solscope.pages.comparison import comparison_page
+        from solscope.pages.ranks import ranks_pages
+
+        pages += ranks_pages(profiles)
+        pages.append(comparison_page(profiles, labels))
     most = IN_REPORT // max(1, len(profiles))
     pages += [
         profile_page(profile, hardware, model, most_events=most, whole=True) for profile in profiles
@@ -54,6 +58,8 @@ def pages_of_results(
     results: Sequence[ShapeResult], title: str, ignored: Sequence[str] = ()
 ) -> list[Page]:
     """A page per suite that benchmark results are of; `ignored` says what does not count."""
+    from solscope.pages.bench import bench_page
+
     suites = sorted({line.suite for line in results})
     titles = [title] if len(suites) == 1 else [f"{title}: {suite}" for suite in suites]
     return [

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from solscope import demo
 from solscope.errors import InputError, UnknownFormatError
+from solscope.patterns import lazy_pattern
 from solscope.readers.base import Head
 from solscope.readers.source import read_head
 
 Skipped = Callable[[str, str], None]
 """Called with a file that was passed over although it seems to be a profile, and why."""
+_TRACE_NAME = lazy_pattern(
+    r"(?P<stem>.+?)(?:\.pt)?(?:\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.(?:gz|zst))?", re.IGNORECASE
+)
 
 
 def find(
@@ -41,6 +46,15 @@ def find(
         else:
             paths[item] = None
     return list(paths)
+
+
+def metrics_beside(path: Path) -> Path | None:
+    """The metrics file that belongs to the profile at `path`, when there is one."""
+    match = _TRACE_NAME.fullmatch(path.name)
+    if match is None:
+        return None
+    names = (f"{match['stem']}.metrics.{suffix}" for suffix in ("csv", "parquet"))
+    return next((path.with_name(name) for name in names if path.with_name(name).is_file()), None)
 
 
 def _in_glob(pattern: str) -> list[str]:

@@ -10,7 +10,6 @@ Units, and which metrics are counters, are in `metric_kinds.py`.
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from solscope.events import EVENT_SCHEMA, METRIC_SCHEMA, conform
 from solscope.patterns import lazy_pattern
 from solscope.profile import Metadata, Profile, ProfileWarning
 from solscope.readers.base import Head, ReadOptions
+from solscope.readers.find import metrics_beside
 from solscope.readers.source import read_all
 
 LIMIT_BYTES = 1 << 30
@@ -33,9 +33,6 @@ _CSV_SCHEMA = {"t_ns": pl.Int64, "metric": pl.String, "device": pl.String, "valu
 _PARQUET = b"PAR1"
 _PARQUET_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """Polars panics, rather than raises, on some damaged footers."""
-_TRACE_NAME = lazy_pattern(
-    r"(?P<stem>.+?)(?:\.pt)?(?:\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.(?:gz|zst))?", re.IGNORECASE
-)
 
 
 class _Samples(NamedTuple):
@@ -97,15 +94,6 @@ def attach_metrics(profile: Profile, path: Path) -> Profile:
         return _warn(profile, ProfileWarning("metrics_damaged", text))
     with_samples = replace(profile, metrics=samples.table)
     return _warn(with_samples, *samples.warnings, *_placement(with_samples, beside))
-
-
-def metrics_beside(path: Path) -> Path | None:
-    """The metrics file that belongs to the profile at `path`, when there is one."""
-    match = _TRACE_NAME.fullmatch(path.name)
-    if match is None:
-        return None
-    names = (f"{match['stem']}.metrics.{suffix}" for suffix in ("csv", "parquet"))
-    return next((path.with_name(name) for name in names if path.with_name(name).is_file()), None)
 
 
 def _warn(profile: Profile, *warnings: ProfileWarning) -> Profile:

@@ -18,6 +18,7 @@ from solscope.cache.listing import INDEX
 from solscope.cache.settings import Settings, settings
 from solscope.errors import InputError, SolscopeError
 from solscope.readers.base import EarlyReader, Head, Reader, Reading, ReadOptions
+from solscope.readers.find import metrics_beside
 from solscope.readers.source import read_head
 
 if TYPE_CHECKING:
@@ -159,13 +160,14 @@ class Opening:
 
     @cached_property
     def _digest(self) -> str | None:
-        return None if self._state is None else self._state.digest()
+        # Another opening of the same file may have computed it since.
+        state = self._state
+        return None if state is None else state.known_digest() or state.digest()
 
     def _key(self, digest: str | None) -> str | None:
         if self.entries is None or digest is None:
             return None
         from solscope.cache.entries import entry_key
-        from solscope.readers.metrics import metrics_beside
 
         beside = metrics_beside(self._path)
         if beside is None:

@@ -95,13 +95,8 @@ def command(
         raise click.UsageError("choose an output: --perfetto, --parquet or --csv")
     if redact_report is not None and not redact:
         raise click.UsageError("--redact-report needs --redact")
-    from solscope.export.files import (
-        check_target,
-        export,
-        redact_attributed,
-        say_redacted,
-        write_report,
-    )
+    from solscope.export.files import export, redact_attributed, say_redacted, write_report
+    from solscope.files import check_target
 
     check_one_stdout(*targets.values(), as_json=output.as_json)
     if are_runs((file,)):

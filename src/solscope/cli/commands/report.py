@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,6 +13,7 @@ from solscope.cli.opening import note_skipped, open_attributed, open_hardware, o
 from solscope.cli.options import (
     ModelOptions,
     OpeningOptions,
+    cache_forbidden,
     hardware_option,
     model_options,
     opening_options,
@@ -20,7 +21,7 @@ from solscope.cli.options import (
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
 if TYPE_CHECKING:
-    from solscope.pages.selection import Page
+    from solscope.pages.stored import Encoded, StoredPages
 
 USES = ("solscope.pages.selection", "solscope.operators.recorded", "solscope.report.html")
 """Modules that are imported while a profile is read."""
@@ -90,27 +91,64 @@ def command(
 
     paths = find_profiles(files, note_skipped)
     _check(target, paths, force)
-    card = open_hardware(hardware)
-    config = open_model(model)
-    profiles = [open_attributed(path, opening, uses=USES) for path in paths]
-    if diagnose and len(profiles) != 2:
+    choices = _Choices(diagnose, hardware, model, opening)
+    stored = _stored(paths, choices)
+    pages = stored.find()
+    if pages is None:
+        pages, formats = _make(paths, choices)
+        stored.store(pages, formats)
+    _write(pages.pages, pages.title, target, output)
+
+
+class _Choices(NamedTuple):
+    """What pages depend on besides the profiles."""
+
+    diagnose: bool
+    hardware: str | None
+    model: ModelOptions
+    opening: OpeningOptions
+
+
+def _stored(paths: Sequence[str], choices: _Choices) -> StoredPages:
+    from solscope import ReadOptions
+    from solscope.pages.stored import StoredPages
+
+    named = [Path(choices.hardware)] if (choices.hardware or "").endswith(".toml") else []
+    named += [] if choices.model.path is None else [choices.model.path]
+    options = ReadOptions(max_expansion=choices.opening.max_expansion, cache=not cache_forbidden())
+    return StoredPages(paths, options, choices, [*named, *choices.opening.rule_files])
+
+
+def _make(paths: Sequence[str], choices: _Choices) -> tuple[Encoded, list[str]]:
+    """The pages, and the formats of the profiles."""
+    card = open_hardware(choices.hardware)
+    config = open_model(choices.model)
+    profiles = [open_attributed(path, choices.opening, uses=USES) for path in paths]
+    if choices.diagnose and len(profiles) != 2:
         raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")
+    import msgspec
+
     from solscope.pages.selection import pages_of_profiles
+    from solscope.pages.stored import Encoded
     from solscope.report.layout.labels import short_labels
 
     labels = short_labels([attributed.profile.path for attributed in profiles])
-    pages = pages_of_profiles(profiles, labels, diagnose=diagnose, hardware=card, model=config)
-    _write(pages, " · ".join(labels), target, output)
+    pages = pages_of_profiles(
+        profiles, labels, diagnose=choices.diagnose, hardware=card, model=config
+    )
+    encoded = [msgspec.Raw(msgspec.json.encode(page)) for page in pages]
+    formats = [attributed.profile.format for attributed in profiles]
+    return Encoded(" · ".join(labels), encoded), formats
 
 
 def _check(target: Path, sources: Sequence[str], force: bool) -> None:
-    from solscope.export.files import check_target
+    from solscope.files import check_target
 
     for source in () if target == STDOUT else sources:
         check_target(target, source, force=force)
 
 
-def _write(pages: Sequence[Page], title: str, target: Path, output: Output) -> None:
+def _write(pages: Sequence[Any], title: str, target: Path, output: Output) -> None:
     from solscope.report.html import write_html
 
     with written(target) as work:
