@@ -156,6 +156,18 @@ def crossing() -> tuple[Int64s, Int64s]:
     return start, start + random.geometric(0.02, start.size) ** 2
 
 
+def test_nest_intervals_that_start_together() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        start = np.sort(random.integers(0, 20, 40))
+        end = start + random.integers(0, 10, 40)
+        order = np.lexsort((-np.maximum(end, start + 1), start))
+        expected = np.empty(40, dtype=np.int64)
+        above = intervals._nest_by_stack(start[order], np.maximum(end, start + 1)[order])
+        expected[order] = np.where(above >= 0, order[above], -1)
+        assert nest(start, end).tolist() == expected.tolist()
+
+
 def test_nest_many_that_cross_without_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     start, end = crossing()
     expected = intervals._nest_by_stack(*sorted_by_start(start, end))

@@ -1,4 +1,4 @@
-"""What was computed once and need not be computed again: read and attributed profiles, on disk.
+"""What was computed once and need not be computed again: profiles and pages of reports, on disk.
 
 A cache never changes a result. An entry is found by everything that it depends on: the content of
 the file, its name, the options, and the version of the code (`content.py`, `code.py`). An entry

@@ -25,7 +25,7 @@ class CacheInfo(msgspec.Struct, frozen=True):
     reason: str | None
     """Why nothing is cached; null when it is on."""
     entries: int
-    """Read and attributed profiles; one profile has an entry for each."""
+    """Read and attributed profiles, an entry for each, and the pages of reports."""
     bytes: int
     """Their size."""
     answers: int

@@ -215,11 +215,9 @@ def _spent(stack: _Stack, waits: Intervals, *, outer: bool) -> list[Waiting]:
     times = np.zeros(len(stack.names), dtype=np.int64)
     np.add.at(times, stack.which, own)
     totals = dict(zip(stack.names, times.tolist(), strict=True))
-    covered = int(inside[parent < 0].sum())
-    totals[OUTSIDE] = totals.get(OUTSIDE, 0) + waits.length - covered
-    rows = [
-        Waiting(n, ns / 1e6, percent_of(ns, waits.length)) for n, ns in totals.items() if ns > 0
-    ]
+    covered, whole = int(inside[parent < 0].sum()), waits.length
+    totals[OUTSIDE] = totals.get(OUTSIDE, 0) + whole - covered
+    rows = [Waiting(n, ns / 1e6, percent_of(ns, whole)) for n, ns in totals.items() if ns > 0]
     return sorted(rows, key=lambda row: (-row.wait_ms, row.name))
 
 

@@ -70,3 +70,23 @@ def test_all_code_that_reads_and_attributes_is_part_of_the_version() -> None:
     used = [Path(line).relative_to(code.PACKAGE).parts for line in done.stdout.splitlines()]
     assert len(used) > 20
     assert {parts[0] for parts in used if len(parts) > 1} <= {*code.PARTS, "demo"}
+
+
+def test_pages_depend_on_all_of_the_program(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "PACKAGE", package)
+    (package / "views").mkdir()
+    (package / "views" / "layers.py").write_text("")
+    before = code.program_version.__wrapped__(), code.code_version.__wrapped__()
+    (package / "views" / "layers.py").write_text("# edited\n")
+    after = code.program_version.__wrapped__(), code.code_version.__wrapped__()
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+
+
+def test_versions_are_the_same_with_and_without_polars() -> None:
+    said = "from solscope.cache.code import *; print(code_version(), program_version())"
+    printed = {
+        subprocess.run([sys.executable, "-c", text], capture_output=True, check=True).stdout
+        for text in (said, f"import polars; {said}")
+    }
+    assert len(printed) == 1

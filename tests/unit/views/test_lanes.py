@@ -45,8 +45,13 @@ def per_lane(level: Level) -> list[tuple[int, int, int]]:
     ]
 
 
+def all_levels(demo: Attributed) -> list[Level]:
+    found = levels_of(demo)
+    return [found.level(number) for number in range(len(found.widths))]
+
+
 def test_every_level_holds_the_same_time_and_the_same_events(demo: Attributed) -> None:
-    levels = levels_of(demo).levels
+    levels = all_levels(demo)
     assert len(levels) > 3
     for level in levels[1:]:
         assert per_lane(level) == per_lane(levels[0])
@@ -58,7 +63,7 @@ def test_every_level_holds_the_same_time_and_the_same_events(demo: Attributed) -
 
 
 def test_long_events_stay_single_and_blocks_do_not_reach_over_their_width(demo: Attributed) -> None:
-    levels = levels_of(demo).levels
+    levels = all_levels(demo)
     for level in levels[1:]:
         merged = level.count > 1
         # A block begins within one width; what began there may end up to one width later.
@@ -73,17 +78,51 @@ def test_a_block_is_drawn_as_what_takes_most_of_its_time() -> None:
         event("kernel", "ccc", 40_000_000, 5_000),
     )
     levels = levels_of(one)
-    coarse = levels.levels[1]
+    coarse = levels.level(1)
     gpu = next(at for at, lane in enumerate(levels.laned.lanes) if lane.kind == "gpu")
     first, _ = coarse.bounds[gpu]
     assert levels.laned.labels[int(coarse.label[first])].name == "aaa"
     assert (int(coarse.count[first]), int(coarse.busy[first])) == (3, 350)
 
 
+def test_on_a_coarse_level_it_is_all_of_its_time_that_counts() -> None:
+    """Each of the finer blocks is drawn as something else."""
+    one = attributed(
+        event("kernel", "aaa", 0, 300),
+        event("kernel", "bbb", 300, 290),
+        event("kernel", "ccc", 4_096, 300),
+        event("kernel", "bbb", 4_396, 290),
+        event("kernel", "ddd", 40_000_000, 5_000),
+    )
+    levels = levels_of(one)
+    gpu = next(at for at, lane in enumerate(levels.laned.lanes) if lane.kind == "gpu")
+    names = {}
+    for number in (1, 2):
+        rows = levels.level(number)
+        labels = rows.label[slice(*rows.bounds[gpu])].tolist()
+        names[number] = [levels.laned.labels[label].name for label in labels]
+    assert names == {1: ["aaa", "ccc", "ddd"], 2: ["bbb", "ddd"]}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_lanes_of_a_report_are_those_of_their_levels(demo: Attributed, share: float) -> None:
+    """They are merged lane by lane, the dashboard's all at once."""
+    found = levels_of(demo)
+    block = found.whole(round(share * found.raw.lane.size))
+    columns = rows_of(block)
+    assert {part.level for part in block.parts} - {0}
+    for part in block.parts:
+        level = found.level(part.level)
+        first, end = level.bounds[part.lane]
+        assert part.rows == end - first == found._rows(part.level, part.lane)
+        for name, values in columns[part.lane].items():
+            assert values == getattr(level, name)[first:end].tolist()
+
+
 def test_gpu_lanes_hold_every_activity(demo: Attributed) -> None:
     found = levels_of(demo)
     lanes = [at for at, lane in enumerate(found.laned.lanes) if lane.kind == "gpu"]
-    raw = found.levels[0]
+    raw = found.raw
     mine = np.isin(raw.lane, lanes)
     assert int(raw.dur[mine].sum()) == int(demo.activities["dur_ns"].sum())
     assert int(mine.sum()) == demo.activities.height
@@ -92,7 +131,7 @@ def test_gpu_lanes_hold_every_activity(demo: Attributed) -> None:
 def test_idle_lanes_close_every_gap(demo: Attributed) -> None:
     found = levels_of(demo)
     lanes = [at for at, lane in enumerate(found.laned.lanes) if lane.kind == "idle"]
-    raw = found.levels[0]
+    raw = found.raw
     idle = int(raw.dur[np.isin(raw.lane, lanes)].sum())
     gaps = [one.gaps for one in device_times(demo)]
     assert idle == sum(int((one["end_ns"] - one["start_ns"]).sum()) for one in gaps)
@@ -239,7 +278,7 @@ def test_a_summary_has_no_lanes() -> None:
     one = aggregate({"kind": "kernel", "name": "k", "calls": 1, "total_ns": 5, "mean_ns": 5.0})
     line = event_timeline(one)
     assert (line.lanes, line.events, line.complete) == ([], 0, True)
-    assert levels_of(one).levels == []
+    assert levels_of(one).widths == []
     assert range_sums(levels_of(one), 0, 10).gpu == []
 
 
@@ -274,7 +313,7 @@ def test_a_block_of_a_profile_without_events_is_empty() -> None:
 def test_a_block_says_which_level_it_has(demo: Attributed, asked: int, given: int) -> None:
     levels = levels_of(demo)
     block = levels.block(asked, 0, levels.laned.span_ns)
-    assert {part.level for part in block.parts} == {range(len(levels.levels))[given]}
+    assert {part.level for part in block.parts} == {range(len(levels.widths))[given]}
 
 
 def test_lanes_of_overlapping_events_are_those_of_one_event_after_the_other() -> None:

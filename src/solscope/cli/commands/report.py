@@ -113,7 +113,8 @@ def _stored(paths: Sequence[str], choices: _Choices) -> StoredPages:
     from solscope import ReadOptions
     from solscope.pages.stored import StoredPages
 
-    named = [Path(choices.hardware)] if (choices.hardware or "").endswith(".toml") else []
+    card = choices.hardware or ""
+    named = [Path(card)] if card.endswith(".toml") else []
     named += [] if choices.model.path is None else [choices.model.path]
     options = ReadOptions(max_expansion=choices.opening.max_expansion, cache=not cache_forbidden())
     return StoredPages(paths, options, choices, [*named, *choices.opening.rule_files])

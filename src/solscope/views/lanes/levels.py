@@ -3,6 +3,7 @@
 A level has a width in nanoseconds. Events at least as long stay as they are. Of the others, those
 that start within the same multiple of the width become one block, which is drawn as the label that
 takes most of its time. Every level holds the same time and the same number of events, lane by lane.
+A level, or one lane of it, is merged when it is first asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from solscope.views.lanes.rows import Laned, lay_out
 from solscope.views.lanes.sensors import sensors
 
 FINEST_NS = 4_096
-"""Width of level 1; level 0 merges nothing."""
+"""Width of level 1, a power of two like all widths; level 0 merges nothing."""
 FACTOR = 4
 """How much wider each level is."""
 BLOCKS = 1_000
@@ -55,18 +56,17 @@ class Level:
     step: Int64s
     wait: Int64s
 
-    def take(self, rows: Int64s | NDArray[np.bool_]) -> Level:
+    def take(self, rows: Int64s | NDArray[np.bool_] | slice) -> Level:
         """Some of the rows."""
         return Level(self.width_ns, *(getattr(self, name)[rows] for name in _COLUMNS))
 
     @cached_property
     def bounds(self) -> dict[int, tuple[int, int]]:
         """First row and the one after the last, by lane."""
-        lanes, first = np.unique(self.lane, return_index=True)
+        first = np.flatnonzero(np.diff(self.lane, prepend=-1))
         ends = np.append(first[1:], self.lane.size)
-        return dict(
-            zip(lanes.tolist(), zip(first.tolist(), ends.tolist(), strict=True), strict=True)
-        )
+        parts = zip(first.tolist(), ends.tolist(), strict=True)
+        return dict(zip(self.lane[first].tolist(), parts, strict=True))
 
 
 _COLUMNS = ("lane", "start", "dur", "busy", "count", "label", "layer", "step", "wait")
@@ -77,14 +77,29 @@ class Levels:
     """The time line of one profile."""
 
     laned: Laned
-    levels: list[Level]
+    raw: Level
+    """Level 0: every event."""
+    widths: list[int]
+    """By level; none where there are no events."""
+
+    def level(self, number: int) -> Level:
+        """One level of all lanes."""
+        if number == 0:
+            return self.raw
+        if number not in self._merged:
+            self._merged[number] = merge(self.raw, self.widths[number])
+        return self._merged[number]
+
+    @cached_property
+    def _merged(self) -> dict[int, Level]:
+        return {}
 
     def block(self, level: int, from_ns: int, to_ns: int) -> EventBlock:
         """What a range shows at one level: everything that is under way in it."""
-        if not self.levels:
+        if not self.widths:
             return _block([], from_ns, to_ns)
-        level = max(0, min(level, len(self.levels) - 1))
-        chosen = self.levels[level]
+        level = max(0, min(level, len(self.widths) - 1))
+        chosen = self.level(level)
         rows = (chosen.start < to_ns) & (chosen.start + np.maximum(chosen.dur, 1) > from_ns)
         return _block([(level, chosen.take(rows))], from_ns, to_ns)
 
@@ -97,24 +112,30 @@ class Levels:
                 self.laned.lanes[lane].depth,
             ),
         )
-        chosen = {lane: len(self.levels) - 1 for lane in lanes}
-        left = most - sum(self._rows(level, lane) for lane, level in chosen.items())
+        chosen = {lane: len(self.widths) - 1 for lane in lanes}
+        coarsest = {lane: self._rows(level, lane) for lane, level in chosen.items()}
+        left = most - sum(coarsest.values())
         for lane in lanes:
-            coarsest = self._rows(chosen[lane], lane)
             for level in range(chosen[lane]):
-                if (more := self._rows(level, lane) - coarsest) <= left:
+                if (more := self._rows(level, lane) - coarsest[lane]) <= left:
                     chosen[lane], left = level, left - more
                     break
         parts = [(level, self._lane(level, lane)) for lane, level in sorted(chosen.items())]
         return _block(parts, 0, self.laned.span_ns)
 
     def _rows(self, level: int, lane: int) -> int:
-        first, end = self.levels[level].bounds.get(lane, (0, 0))
-        return end - first
+        """How many rows a lane has on a level, without merging it."""
+        first, end = self.raw.bounds.get(lane, (0, 0))
+        if level == 0:
+            return end - first
+        small = self.raw.dur[first:end] < self.widths[level]
+        bucket = _buckets(self.raw.start[first:end][small], self.widths[level])
+        blocks = 1 + int(np.count_nonzero(bucket[1:] != bucket[:-1])) if bucket.size else 0
+        return end - first - bucket.size + blocks
 
     def _lane(self, level: int, lane: int) -> Level:
-        first, end = self.levels[level].bounds.get(lane, (0, 0))
-        return self.levels[level].take(np.arange(first, end))
+        rows = self.raw.take(slice(*self.raw.bounds.get(lane, (0, 0))))
+        return rows if level == 0 else merge(rows, self.widths[level])
 
 
 def levels_of(attributed: Attributed) -> Levels:
@@ -128,29 +149,36 @@ def levels_of(attributed: Attributed) -> Levels:
         column = events[name].cast(Int64) + shift
         return column.fill_null(0).to_numpy()
 
-    levels = []
-    if not events.is_empty():
-        dur = numbers("dur_ns")
-        raw = Level(
-            0,
-            *(numbers("lane"), numbers("start_ns"), dur, dur, np.ones_like(dur), numbers("label")),
-            *(numbers("layer", 1), numbers("step", 1), numbers("wait_ns", 1)),
-        )
-        levels, width = [raw], FINEST_NS
-        while width * BLOCKS < laned.span_ns * FACTOR:
-            levels.append(merge(levels[-1], width))
-            width *= FACTOR
-    return Levels(laned, levels)
+    dur = numbers("dur_ns")
+    raw = Level(
+        0,
+        *(numbers("lane"), numbers("start_ns"), dur, dur, np.ones_like(dur), numbers("label")),
+        *(numbers("layer", 1), numbers("step", 1), numbers("wait_ns", 1)),
+    )
+    return Levels(laned, raw, [] if events.is_empty() else _widths(laned.span_ns))
+
+
+def _widths(span_ns: int) -> list[int]:
+    widths, width = [0], FINEST_NS
+    while width * BLOCKS < span_ns * FACTOR:
+        widths.append(width)
+        width *= FACTOR
+    return widths
+
+
+def _buckets(start: Int64s, width: int) -> Int64s:
+    """Which multiple of the width each start lies in."""
+    return start >> (width.bit_length() - 1)
 
 
 def merge(level: Level, width: int) -> Level:
-    """The next coarser level."""
+    """Events, none of them merged yet, as a level with blocks of this width."""
     small = level.dur < width
     rows = np.flatnonzero(small)
     if not rows.size:
         return replace(level, width_ns=width)
     short = level.take(rows)
-    bucket = short.start // width
+    bucket = _buckets(short.start, width)
     new = (np.diff(short.lane, prepend=-1) != 0) | (np.diff(bucket, prepend=-1) != 0)
     first = np.flatnonzero(new)
     end = np.maximum.reduceat(short.start + short.dur, first)
@@ -233,7 +261,7 @@ def timeline_of(levels: Levels, attributed: Attributed, most: int) -> EventTimel
         focus=_focus(attributed, laned),
         events=laned.events.height,
         complete=all(lane.level == 0 for lane in block.parts),
-        levels=[level.width_ns for level in levels.levels],
+        levels=levels.widths,
         tile=TILE,
         lanes=laned.lanes,
         labels=laned.labels,

@@ -60,9 +60,9 @@ def next_event(
     levels: Levels, labels: Sequence[int], from_ns: int, backwards: bool = False
 ) -> Found | None:
     """The first event after `from_ns` that has one of the labels, or the last one before it."""
-    if not levels.levels:
+    if not levels.widths:
         return None
-    raw = levels.levels[0]
+    raw = levels.raw
     side = raw.start < from_ns if backwards else raw.start > from_ns
     rows = np.flatnonzero(np.isin(raw.label, labels) & side)
     if not rows.size:
@@ -73,9 +73,9 @@ def next_event(
 
 
 def _rows(levels: Levels, kind: LaneKind, from_ns: int, to_ns: int) -> list[RangeRow]:
-    if not levels.levels:
+    if not levels.widths:
         return []
-    raw = levels.levels[0]
+    raw = levels.raw
     lanes = [at for at, lane in enumerate(levels.laned.lanes) if lane.kind == kind]
     end = raw.start + raw.dur
     inside = np.isin(raw.lane, lanes) & (raw.start < to_ns) & (end > from_ns)

@@ -65,7 +65,7 @@ def lay_out(attributed: Attributed) -> Laned:
     frames: list[pl.DataFrame] = []
     too_deep = 0
     for kind, title, owner, table in _sources(attributed):
-        table = _conform(table).sort("start_ns", maintain_order=True)
+        table = _typed(table).sort("start_ns", maintain_order=True)
         depth = np.minimum(_depths(kind, table), MAX_DEPTH)
         if depth.any():
             # Short integers are sorted by their digits.
@@ -79,7 +79,7 @@ def lay_out(attributed: Attributed) -> Laned:
             lanes.append(Lane(kind, title, number, *owner, events=lane_rows.height))
     if not frames:
         return Laned(0, 0, [], [], _SCHEMA.to_frame(), 0)
-    whole = pl.concat(frames)
+    whole = pl.concat([_SCHEMA.to_frame(), *frames], how="diagonal")
     origin = int(whole["start_ns"].min())  # type: ignore[arg-type]
     end = int((whole["start_ns"] + whole["dur_ns"]).max())  # type: ignore[arg-type]
     labels, label = _labels(whole)
@@ -221,12 +221,13 @@ def _host_lanes(attributed: Attributed) -> Iterator[_Source]:
             & pl.col("start_ns").is_not_null()
             & pl.col("dur_ns").is_not_null()
         )
-        .join(threads.lazy(), on=THREAD, how="semi", nulls_equal=True)
         .collect()
     )
-    for key, thread_rows in timed.partition_by(THREAD, as_dict=True, maintain_order=True).items():
-        rank, _, thread = key
-        assert rank is None or isinstance(rank, int)
+    # Few threads launch: to compare each row with each of them is faster than to hash all rows.
+    by_thread = [(key, _of_thread(timed, key)) for key in threads.iter_rows()]
+    by_thread = [(key, rows) for key, rows in by_thread if not rows.is_empty()]
+    by_thread.sort(key=lambda thread: int(thread[1]["row"][0]))
+    for (rank, _, thread), thread_rows in by_thread:
         title = f"thread {thread}" if thread is not None else "host"
         is_call = thread_rows["kind"].is_in(LAUNCH_KINDS)
         calls = thread_rows.filter(is_call)
@@ -235,6 +236,14 @@ def _host_lanes(attributed: Attributed) -> Iterator[_Source]:
             "start_ns", "dur_ns", "name", pl.col("kind").alias("category")
         )
         yield "stack", f"{title} calls", (rank, None), around
+
+
+def _of_thread(rows: pl.DataFrame, thread: tuple[int | None, ...]) -> pl.DataFrame:
+    same = [
+        pl.col(name).is_null() if value is None else pl.col(name) == value
+        for name, value in zip(THREAD, thread, strict=True)
+    ]
+    return rows.lazy().filter(*same).drop(THREAD).collect()
 
 
 def _calls(calls: pl.DataFrame, launches: pl.Series) -> pl.DataFrame:
@@ -254,11 +263,8 @@ def _kind_of(name: str) -> str | None:
     return "alloc" if ALLOC_CALL.search(name) else None
 
 
-def _conform(table: pl.DataFrame) -> pl.DataFrame:
-    return table.select(
-        pl.col(name).cast(dtype) if name in table.columns else pl.lit(None, dtype).alias(name)
-        for name, dtype in _SCHEMA.items()
-    )
+def _typed(table: pl.DataFrame) -> pl.DataFrame:
+    return table.select(pl.col(name).cast(_SCHEMA[name]) for name in table.columns)
 
 
 def _depths(kind: LaneKind, table: pl.DataFrame) -> Int64s:
