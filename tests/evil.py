@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 SAMPLES = Path(__file__).parent / "data" / "evil"
 PATIENCE_S = 300.0
@@ -44,15 +43,15 @@ def run_results(
     """Results of each sample, by name; `spawner` starts the workers of several such runs."""
     wanted = expected()
     found: dict[str, list[Any]] = {name: [] for name in names}
-    for patience, together in groupby(sorted(names, key=_patience), key=_patience):
-        some = list(together)
+    for effort in dict.fromkeys(map(_effort, names)):
+        some = [name for name in names if _effort(name) == effort]
         folders = [name for name in some if "operator" in wanted.get(name, {})]
-        files = [name for name in names if name in some and name not in folders]
+        files = [name for name in some if name not in folders]
         run = partial(
             _run,
             device=device,
             check_only=check_only,
-            patience_s=patience_s or patience,
+            effort=effort._replace(patience_s=patience_s or effort.patience_s),
             spawner=spawner,
         )
         results = []
@@ -68,8 +67,20 @@ def run_results(
     return found
 
 
-def _patience(name: str) -> float:
-    return float(expected().get(name, {}).get("patience_s", PATIENCE_S))
+class Effort(NamedTuple):
+    """How a sample is run."""
+
+    patience_s: float
+    """For an answer."""
+    restarts: int
+    seconds: float
+    """For timing."""
+
+
+def _effort(name: str) -> Effort:
+    one = expected().get(name, {})
+    patience, restarts, seconds = one.get("patience_s"), one.get("restarts"), one.get("seconds")
+    return Effort(patience or PATIENCE_S, restarts or 1, seconds or 0.1)
 
 
 def _run(
@@ -81,7 +92,7 @@ def _run(
     *,
     device: str,
     check_only: bool,
-    patience_s: float,
+    effort: Effort,
     spawner: Any,
 ) -> list[Any]:
     from solscope.bench.catalog import find_solution
@@ -96,11 +107,11 @@ def _run(
         device=device,
         scale=scale,
         check_only=check_only,
-        restarts=1,
+        restarts=effort.restarts,
         extra=extra,
-        seconds_per_shape=0.1,
+        seconds_per_shape=effort.seconds,
         allow_busy=True,
-        limits=limits(device, patience_s),
+        limits=limits(device, effort.patience_s),
     )
     with ignore_host_warnings():
         return Evaluation(options, lambda _: None, spawner).run()

@@ -42,6 +42,7 @@ def bound_call(asked: dict[str, Any], device: str) -> Callable[[], Any]:
     """The solution's function with drawn inputs, and what `prepare` and `setup` return."""
     import torch
 
+    from solscope.bench.worker.worker import shown_to_setup
     from solscope.operators import operator
     from solscope.operators.task import Draw
 
@@ -60,7 +61,13 @@ def bound_call(asked: dict[str, Any], device: str) -> Callable[[], Any]:
         weights = {name: inputs[name] for name in task.weights if name in inputs}
         given["prepared"] = module.prepare(**weights)
     if hasattr(module, "setup"):
-        given["plan"] = module.setup(**inputs)
+        shown = {
+            name: shown_to_setup(torch, value, planned=name not in task.unplanned)
+            if isinstance(value, torch.Tensor)
+            else value
+            for name, value in inputs.items()
+        }
+        given["plan"] = module.setup(**shown)
     run = torch.compile(module.run) if asked["compile"] else module.run
     return lambda: run(**given)
 

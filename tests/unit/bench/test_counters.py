@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 import time
@@ -14,6 +15,7 @@ from solscope.bench import counters as profiled
 from solscope.bench.catalog import find_solution
 from solscope.bench.counters import chosen_kernels, counters, record
 from solscope.bench.one_call import bound_call, kernels_of
+from solscope.bench.results import ncu_export
 from solscope.bench.results.ncu_export import Launch, parse_export, read_export
 from solscope.bench.workloads import Workload, workloads
 from solscope.cli import run
@@ -100,6 +102,79 @@ def test_sections_name_their_metrics_otherwise() -> None:
     assert gemm.time_us == pytest.approx(406.24)
     assert (gemm.dram_bytes, gemm.occupancy_pct) == (None, 15.53)
     assert (gemm.dram_pct, gemm.sm_pct) == (0.74, 23.59)
+
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def close(value: float | None) -> Any:
+    return pytest.approx(value, rel=1e-3)
+
+
+def test_both_pages_of_a_real_export_are_read_alike() -> None:
+    """One call of torch on an H200 under `ncu --set full`: an addition, then a norm."""
+    raw, sections = (read_export(DATA / f"ncu_{page}.csv") for page in ("raw", "details"))
+    for launches in (raw, sections):
+        assert ["vectorized_elementwise" in one.kernel for one in launches] == [True, False]
+    add, norm = raw
+    assert (add.time_us, add.dram_bytes, add.dram_pct) == (close(37.088), 140_999_680, 79.09)
+    assert (norm.time_us, norm.occupancy_pct, norm.sm_pct) == (close(37.344), 80.29, 30.87)
+    add, norm = sections
+    assert (add.time_us, add.occupancy_pct, add.dram_pct) == (close(36.448), 62.61, 80.52)
+    assert add.dram_bytes == close(3_871_353_819_139.60 * 36.448e-6), "sections show the rate"
+    assert counters(shape_18(), sections, "file").bytes_ratio == pytest.approx(1.09, abs=0.01)
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+def test_numbers_may_have_decimal_commas(page: str, tmp_path: Path) -> None:
+    english = (DATA / f"ncu_{page}.csv").read_text(encoding="utf-8")
+    table = [line for line in english.splitlines() if line.startswith('"')]
+    rows = [
+        [cell.translate(str.maketrans(",.", ".,")) if cell[:1].isdigit() else cell for cell in row]
+        for row in csv.reader(table)
+    ]
+    file = tmp_path / "de.csv"
+    with file.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
+    assert read_export(file) == read_export(DATA / f"ncu_{page}.csv")
+
+
+def test_numbers_of_two_locales_are_refused() -> None:
+    text = details(
+        (0, "k", "gpu__time_duration.sum", "us", "1.024,5"),
+        (0, "k", "DRAM Throughput", "%", "80.52"),
+    )
+    with pytest.raises(InputError, match=r"two locales in one table, 80.52 and 1.024,5"):
+        parse_export(text, "a.csv")
+    listed = details(
+        (0, "k", "Enabled TPC IDs", "", "0,1"), (0, "k", "gpu__time_duration.sum", "us", "2.50")
+    )
+    assert parse_export(listed, "a.csv")[0].time_us == 2.5
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_none_of_the_table(encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    table = EXPORT[EXPORT.index('"ID"') :]
+    file.write_text(table, encoding=encoding)
+    assert read_export(file) == parse_export(EXPORT, "a")
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-5", "1e400", "9e99", "1e-9", "0"])
+def test_a_time_that_cannot_be_is_not_known(value: str) -> None:
+    (one,) = parse_export(details((0, "k", "gpu__time_duration.sum", "us", value)), "a")
+    assert one.time_us is None
+    found = counters(shape_18(), [one, one], "file", hardware=find("H200"))
+    assert (found.time_us, found.s) == (None, None)
+
+
+def test_a_device_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = Path("/dev/zero")
+    if not endless.exists():
+        pytest.skip("needs /dev/zero")
+    monkeypatch.setattr(ncu_export, "MAX_BYTES", 1 << 20)
+    with pytest.raises(InputError, match="over 1 MiB, too large"):
+        read_export(endless)
 
 
 def test_processes_number_their_launches_each_on_its_own() -> None:
@@ -306,7 +381,9 @@ def test_the_call_has_what_prepare_and_setup_return(
     file.write_text(
         "import torch\n"
         "def prepare(weight): return weight.float()\n"
-        "def setup(x, weight, eps): return x.shape\n"
+        "def setup(x, weight, eps):\n"
+        "    assert x.is_meta and weight.is_meta, 'values are none of what a server knows'\n"
+        "    return x.shape\n"
         "def run(x, weight, eps, prepared, plan):\n"
         "    assert plan == x.shape\n"
         "    scale = torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)\n"

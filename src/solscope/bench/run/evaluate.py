@@ -44,6 +44,7 @@ WORKER_SHARE = 0.6
 """Share of the GPU's memory that a worker may take: one that leaks must not starve the others."""
 ARENA_BYTES = 40 << 30
 """Memory that is reserved at once for the inputs of an operator's shapes, at most."""
+_LOADING = threading.Lock()
 
 
 class Resources(NamedTuple):
@@ -371,8 +372,9 @@ def _load_solvers(device: str) -> None:
     if device != "cpu":
         import torch
 
-        matrix = torch.ones(1, 1, device=device)
-        torch.linalg.solve_triangular(matrix, matrix, upper=False)
+        with _LOADING:  # runs may go on in several threads
+            matrix = torch.ones(1, 1, device=device)
+            torch.linalg.solve_triangular(matrix, matrix, upper=False)
 
 
 def _hardware(options: Options, device: str) -> Hardware | None:

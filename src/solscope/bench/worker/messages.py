@@ -174,12 +174,12 @@ class CallOnce(Request[CallOutputs], frozen=True):
     """Sizes of the outputs: memory that they may be given is overwritten first."""
 
 
-class CallSets(Request[CallOutputs], frozen=True):
+class CallSets(Request[Done], frozen=True):
     """Calls on these sets, one after the other."""
 
     order: list[int]
     keep: bool
-    """Whether the outputs of the last call on each set are kept."""
+    """Whether the outputs of the last call on each set are kept, in the order of the sets."""
 
 
 class CopyOutputs(Request[Done], frozen=True):

@@ -96,7 +96,7 @@ class Worker:
             case CallOnce():
                 result = self.call_once(request)
             case CallSets():
-                result = self.call_sets(request)
+                self.call_sets(request)
             case CopyOutputs():
                 self.copy_outputs(request)
             case RestoreInputs():
@@ -170,7 +170,7 @@ class Worker:
         self.pristine = [{} for _ in self.sets]
         prepared, planned = [], []
         for inputs in self.sets:
-            seen = {name: self._planned(name, value) for name, value in inputs.items()}
+            seen = {name: self._shown(name, value) for name, value in inputs.items()}
             if self.prepare is not None:
                 start = CLOCK()
                 weights = {name: inputs[name] for name in self.weights if name in inputs}
@@ -207,13 +207,10 @@ class Worker:
         if isinstance(value, self.plain) and value.is_floating_point() and value.dim() > 1:
             self.torch._dynamo.mark_static(value, value.dim() - 1)
 
-    def _planned(self, name: str, value: Any) -> Any:
-        """What `setup` may see: what holds for a whole step; of the rest the shape alone."""
+    def _shown(self, name: str, value: Any) -> Any:
         if not isinstance(value, self.plain):
             return value
-        if value.is_floating_point() or name in self.unplanned:
-            return self.torch.empty_like(value, device="meta")
-        return value.clone()
+        return shown_to_setup(self.torch, value, planned=name not in self.unplanned)
 
     # --- calls
 
@@ -239,16 +236,14 @@ class Worker:
         self.sync()
         return CallOutputs([described])
 
-    def call_sets(self, request: CallSets) -> CallOutputs:
+    def call_sets(self, request: CallSets) -> None:
         """Call on some sets, one after the other; the evaluator's clock runs meanwhile."""
         last: dict[int, dict[str, Any]] = {}
         for index in request.order:
             last[index] = self.call(index)
         self.sync()
-        if not request.keep:
-            return CallOutputs([])
-        self.kept = [last[index] for index in sorted(last)]
-        return self.described(sorted(last))
+        if request.keep:
+            self.kept = [last[index] for index in sorted(last)]
 
     def copy_outputs(self, request: CopyOutputs) -> None:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""
@@ -348,6 +343,13 @@ class Worker:
         """The outputs of the calls that are kept; `order` gives the set of each."""
         pairs = zip(self.kept, order, strict=True)
         return CallOutputs([self.describe(outputs, index) for outputs, index in pairs])
+
+
+def shown_to_setup(torch: ModuleType, value: Any, *, planned: bool) -> Any:
+    """What `setup` may see of a tensor: values that hold for a whole step, else the shape alone."""
+    if value.is_floating_point() or not planned:
+        return torch.empty_like(value, device="meta")
+    return value.clone()
 
 
 def _module(name: str, path: str) -> ModuleType:

@@ -13,10 +13,16 @@ from solscope.bench.base import SETS  # noqa: E402
 from solscope.bench.catalog import find_solution  # noqa: E402
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.pool.inputs import InputSets  # noqa: E402
-from solscope.bench.run import timed_calls  # noqa: E402
+from solscope.bench.run import timed_calls, timing_cpu  # noqa: E402
 from solscope.bench.run.reference import CPU_EFFORT  # noqa: E402
 from solscope.bench.run.timing import OperatorTiming, Plan, Trial  # noqa: E402
-from solscope.bench.worker.messages import CallSets, Done, Request, SetupTimes  # noqa: E402
+from solscope.bench.worker.messages import (  # noqa: E402
+    CallSets,
+    DescribeOutputs,
+    Done,
+    Request,
+    SetupTimes,
+)
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.task import Draw  # noqa: E402
 
@@ -121,3 +127,19 @@ def test_sets_are_counted_where_calls_are_compared(monkeypatch: pytest.MonkeyPat
     assert (measured.verdict.ok, measured.sets_checked) == (True, 2)
     for arena in arenas.values():
         arena.close()
+
+
+def test_outputs_are_described_when_the_clock_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    now = [0.0]
+
+    def ask(request: object) -> Mock:
+        asked.append(request)
+        now[0] += 1.0 if isinstance(request, DescribeOutputs) else 0.25
+        return Mock(outputs=[["facts"]])
+
+    monkeypatch.setattr(timing_cpu, "time", Mock(perf_counter=lambda: now[0]))
+    wall_us, outputs = timing_cpu._wall(Mock(ask=ask), [2, 0, 2])
+    assert asked == [CallSets([2, 0, 2], keep=True), DescribeOutputs([0, 2])]
+    assert wall_us == 250_000.0
+    assert len(outputs) == 1

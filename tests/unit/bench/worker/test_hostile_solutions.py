@@ -25,7 +25,7 @@ from solscope.bench.results.files import read_results
 from solscope.bench.worker.messages import (
     Asked,
     BindInputs,
-    CallSets,
+    DescribeOutputs,
     InputSpec,
     ReplayGraph,
     Request,
@@ -286,9 +286,9 @@ TIMES = {"outputs": [], "events_us": [1.0], "host_us": [1], "lag_us": []}
 @pytest.mark.parametrize(
     ("request_", "changed"),
     [
-        (CallSets([0], keep=True), {}),
-        (CallSets([0], keep=True), {"result": {"outputs": [[FACTS]]}}),
-        (CallSets([0], keep=True), {"result": None, "failure": {"status": "oom", "reason": ""}}),
+        (DescribeOutputs([0]), {}),
+        (DescribeOutputs([0]), {"result": {"outputs": [[FACTS]]}}),
+        (DescribeOutputs([0]), {"result": None, "failure": {"status": "oom", "reason": ""}}),
         (TimeCalls([], False, 1.0, []), {"result": TIMES}),
         (ReplayGraph(1), {"result": {}}),
     ],
