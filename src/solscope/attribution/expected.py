@@ -99,6 +99,14 @@ def with_expected(activities: pl.DataFrame, expected: Expected) -> pl.DataFrame:
     )
 
 
+def with_doubt(activities: pl.DataFrame, about: pl.Expr) -> pl.DataFrame:
+    """`activities` with no role sure among those that a contradiction is about."""
+    low = pl.when(about.fill_null(value=False))
+    return activities.with_columns(
+        low.then(_capped("role")).otherwise("role_confidence").alias("role_confidence")
+    ).with_columns(pl.min_horizontal("layer_confidence", "role_confidence").alias("confidence"))
+
+
 def _voted(evidence: pl.Series, agrees: pl.Series) -> pl.Series:
     texts = evidence.cast(pl.String)
     frame = pl.DataFrame({"text": texts, "agrees": agrees})

@@ -31,7 +31,7 @@ _RANGE = lazy_pattern(
     r"(?:^|[.\s/])(?:layers?|blocks?|h)[._\[ ](\d+)\]?(?:$|[.\s:,/])", re.IGNORECASE
 )
 _FEW = 3
-"""So few repeated modules may be models, each with layers of its own."""
+"""So few repeated modules may be models or stacks, each with layers of its own."""
 
 
 class Tree(dict[str, list[str]]):
@@ -134,12 +134,22 @@ def _stacks(tree: Tree, node: str, above: frozenset[str] = frozenset()) -> list[
     if not repeated:
         return deeper
     stack = [child for child in children if _belongs(child, repeated)]
-    # Two models under one parent repeat as well; each then has more layers than there are models.
-    models = len(stack) <= _FEW and all(
-        any(len(s) > len(stack) and _has_norm(tree, s[0]) for s in _stacks(tree, child, above))
+    # Two models, or two stacks of one model, under one parent repeat as well.
+    holders = len(stack) <= _FEW and all(
+        any(_holds_layers(tree, child, s, len(stack)) for s in _stacks(tree, child, above))
         for child in stack
     )
-    return deeper if models else [stack]
+    return deeper if holders else [stack]
+
+
+def _holds_layers(tree: Tree, module: str, inner: list[str], siblings: int) -> bool:
+    """Whether what repeats in a module are layers, so that it is none itself.
+
+    There are more of them than modules like it, or it has nothing beside them but norms.
+    """
+    beside = [child for child in tree[module] if child not in inner and child != module]
+    alone = all("norm" in child.lower() for child in beside)
+    return _has_norm(tree, inner[0]) and (len(inner) > siblings or alone)
 
 
 def _belongs(child: str, repeated: set[str]) -> bool:

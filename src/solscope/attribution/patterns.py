@@ -21,7 +21,7 @@ be halves of layers that hold two of each: the order of kernels is the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from solscope.attribution.confidence import Doubt, known_patterns
@@ -68,19 +68,20 @@ def doubts_about(
 
 
 def _alternates(text: str, layers: Sequence[Layer], products: Sequence[Product | None]) -> bool:
-    """Two forms of layers in strict alternation, twice at least, with equal mixers.
+    """Two kinds or forms of layers in strict alternation, twice at least, with equal mixers.
 
     Attention and linear attention do not alternate within a layer as far as is known, and masks of
-    sliding windows differ in small kernels only.
+    sliding windows differ in small kernels only. Of experts the kind alone counts: which of them
+    run, and on how many tokens, differs from layer to layer.
     """
     forms = [_form(text[x.start : x.end], x, products[x.start : x.end]) for x in layers]
+    alternates = _take_turns(forms) or _take_turns([x.label for x in layers])
+    return alternates and layers[0].mixer == layers[1].mixer
+
+
+def _take_turns(forms: Sequence[Hashable]) -> bool:
     first, second = forms[0::2], forms[1::2]
-    return (
-        len(second) >= 2
-        and len(set(first)) == len(set(second)) == 1
-        and first[0] != second[0]
-        and layers[0].mixer == layers[1].mixer
-    )
+    return len(second) >= 2 and len(set(first)) == len(set(second)) == 1 and first[0] != second[0]
 
 
 def _form(

@@ -138,10 +138,11 @@ def prologue_roles(text: str) -> list[str]:
 def epilogue_roles(text: str, *, decoder: bool = True) -> list[str]:
     """Roles after the last layer: final norm, lm_head, then everything of the sampler.
 
-    What follows the norm of a model that is not seen to generate tokens has no role: it pools, or
-    projects to another space.
+    A head may transform its input first (dense, activation, norm); samplers have no products, so
+    the last one is that of the head. What follows the norm of a model that is not seen to generate
+    tokens has no role: it pools, or projects to another space.
     """
-    head = text.find(Letter.GEMM)
+    head = text.rfind(Letter.GEMM)
     if not decoder:
         end = text.find(Letter.NORM) + 1
         return ["final_norm" if position < end else OTHER for position in range(len(text))]
@@ -277,11 +278,18 @@ _TURNED_TWICE = lazy_pattern(r"(?:u[ce]*u[ce]*i[^G]*){2}")
 """Queries and keys, each times the cosine, plus its other half times the sine."""
 
 
+_CAST_AND_TURNED = lazy_pattern(r"(?:cu[^uiG]*u[^uiG]*i){2}c{0,2}")
+"""Queries and keys, each cast before it is rotated, and perhaps cast back behind both."""
+
+
 def _rotated(text: str, first: int) -> int:
     """One past the rotary embedding of a model without a cache, which may have none."""
     turns = (Letter.ROPE, Letter.CONCATENATION)
     turned = any(x in turns for x in text[first:]) or _TURNED_TWICE.search(text, first)
-    return _prepared(text, first) if turned else first
+    if not turned:
+        return first
+    cast = _CAST_AND_TURNED.search(text, first)
+    return max(_prepared(text, first), 0 if cast is None else cast.end())
 
 
 def _projections(text: str, shapes: Sequence[Product | None], cached: bool) -> dict[int, str]:

@@ -93,7 +93,10 @@ def each_costed(
     costing = Costing(open_hardware(costs.hardware), open_model(costs.model))
 
     def analyze_path(path: str) -> Any:
-        return analyze(open_with_companion(path, costs.opening, costs.companion, uses), costing)
+        attributed = open_with_companion(path, costs.opening, costs.companion, uses)
+        if costing.model is not None:
+            _note_differences(attributed, costing.model)
+        return analyze(attributed, costing)
 
     return each_profile(files, analyze_path)
 
@@ -168,6 +171,16 @@ def pick_step(
 
     number = slowest_step(attributed) if chosen == "slowest" else chosen
     return cut_out_step(attributed, number) if cut else only_step(attributed, number)
+
+
+def _note_differences(attributed: Attributed, model: Model) -> None:
+    """Say on stderr where a profile contradicts the config that its costs come from."""
+    from solscope.text import clean
+    from solscope.views.model_check import check_model
+
+    for warning in check_model(attributed, model)[1]:
+        said = f"{clean(attributed.profile.path)}: {clean(warning.message)}"
+        click.echo(f"solscope: {said}", err=True)
 
 
 def _suggest_captures(path: str, attributed: Attributed) -> None:

@@ -24,6 +24,7 @@ from solscope.operators import operator
 from solscope.operators.base import Cost
 from solscope.operators.from_config import Model
 from solscope.operators.recorded import OperatorAxes, Recorded, recognize
+from solscope.views.model_check import contradictions
 from solscope.views.model_costs import INPUTS, model_calls
 
 _SIGNATURE = ["op", *INPUTS]
@@ -70,7 +71,8 @@ class CallTable:
 def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
     """Every GPU activity in exactly one call, with its cost or the reason why it has none.
 
-    With `model`, calls without a cost are taken apart into the roles that its config describes.
+    With `model`, calls without a cost are taken apart into the roles that its config describes,
+    except for roles that it rules out.
     """
     if attributed.profile.is_aggregate:
         raise InputError(
@@ -85,7 +87,8 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
         kind_index for kind_index, kind in enumerate(table.kinds) if kind.cost is not None
     ]
     costed = set(table.calls.filter(pl.col("kind").is_in(costed_kinds))["call"].to_list())
-    rows, role_calls = model_calls(rows, costed, attributed, model)
+    doubts = contradictions(attributed, model)
+    rows, role_calls = model_calls(rows, costed, attributed, model, doubts)
     return _tabulate(rows, role_calls, _source(attributed, model))
 
 

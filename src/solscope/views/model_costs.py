@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.operators.from_config import ROLE_RULES, Model, RoleCall, Sums, axes_of
 from solscope.operators.recorded import OperatorAxes
+from solscope.views.model_check import Doubt
 
 INPUTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 """Columns of what an operator was called with."""
@@ -40,17 +42,23 @@ COMMUNICATES = ("all_reduce", "dispatch", "combine")
 
 
 def model_calls(
-    rows: pl.DataFrame, costed: set[int], attributed: Attributed, model: Model
+    rows: pl.DataFrame,
+    costed: set[int],
+    attributed: Attributed,
+    model: Model,
+    doubts: Sequence[Doubt] = (),
 ) -> tuple[pl.DataFrame, list[OperatorAxes | str]]:
     """`rows` with role calls in place of calls without a cost, and the axes of each kind of them.
 
-    `config` is an index into the second value; null for activities that keep their call.
+    `config` is an index into the second value; null for activities that keep their call. Roles that
+    `doubts` are about have no axes, since the config does not describe them.
     """
     steps = {row["step"]: row for row in attributed.steps.iter_rows(named=True)}
     ranks = max(1, attributed.profile.metadata.world_size or 1)
     groups = _groups(rows)
     call, op = rows["call"].to_list(), rows["op"].to_list()
-    number_of: dict[RoleCall, int] = {}
+    ruled_out = _ruled_out(rows, doubts)
+    number_of: dict[tuple[RoleCall, str | None], int] = {}
     calls: list[OperatorAxes | str] = []
     placed: list[int | None] = [None] * rows.height
     for parts in groups.values():
@@ -58,15 +66,17 @@ def model_calls(
         if not _is_whole(parts, free):
             continue
         role_call = _role_call(free, steps.get(free[0]["step"]), ranks)
-        if role_call not in number_of:
-            number_of[role_call] = len(calls)
-            calls.append(axes_of(role_call, model))
+        doubt = next((ruled_out[unit["at"]] for unit in free if unit["at"] in ruled_out), None)
+        key = role_call, doubt
+        if key not in number_of:
+            number_of[key] = len(calls)
+            calls.append(axes_of(role_call, model) if doubt is None else f"{model.name} {doubt}")
         for unit in free:
             row = unit["at"]
             call[row], op[row], placed[row] = (
                 -1 - free[0]["at"],
                 role_call.role,
-                number_of[role_call],
+                number_of[key],
             )
     moved = pl.Series("config", placed, dtype=pl.Int64)
     return rows.with_columns(
@@ -75,6 +85,15 @@ def model_calls(
         *(pl.when(moved.is_null()).then(name).alias(name) for name in INPUTS),
         moved,
     ), calls
+
+
+def _ruled_out(rows: pl.DataFrame, doubts: Sequence[Doubt]) -> dict[int, str]:
+    """By activity: why its role is none that the config describes."""
+    out: dict[int, str] = {}
+    for doubt in doubts:
+        for at in rows.select(doubt.about.fill_null(value=False).arg_true()).to_series():
+            out.setdefault(at, doubt.text)
+    return out
 
 
 def _groups(rows: pl.DataFrame) -> dict[tuple[Any, ...], list[dict[str, Any]]]:

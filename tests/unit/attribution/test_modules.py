@@ -92,6 +92,27 @@ def test_layers_of_two_towers_are_numbered_on() -> None:
     assert [found[name] for name in (*one, *two)] == [0, 1, 2, 3, 4, 5]
 
 
+def test_two_short_stacks_of_one_model_hold_layers() -> None:
+    """HRM-Text: two stacks of two layers each, with nothing else in them but a norm."""
+    one, two = ("XLayer_0", "XLayer_1"), ("XLayer_2", "XLayer_3")
+    found = numbered(
+        tree(
+            f"Model_0: Stack_0 Stack_1\nStack_0: {' '.join(one)} RMSNorm_0\n"
+            f"Stack_1: {' '.join(two)} RMSNorm_1\n{layers_of(*one)}\n{layers_of(*two)}"
+        )
+    )
+    assert found == {name: number for number, name in enumerate((*one, *two))}
+
+
+def test_two_layers_with_two_attentions_each_are_layers() -> None:
+    """As those of a decoder that attends to an encoder, whose feed-forward part has no module."""
+    text = "Model_0: XLayer_0 XLayer_1\n"
+    for n in (0, 1):
+        text += f"XLayer_{n}: Attention_{n}a Norm_{n} Attention_{n}b Linear_{n}u Linear_{n}d\n"
+        text += "".join(f"Attention_{n}{x}: QNorm_{n}{x} Linear_{n}{x}\n" for x in "ab")
+    assert numbered(tree(text)) == {"XLayer_0": 0, "XLayer_1": 1}
+
+
 def test_two_layers_with_many_experts_each_are_layers() -> None:
     experts = {n: [f"Expert_{n}{i}" for i in range(8)] for n in (0, 1)}
     text = "Model_0: XLayer_0 XLayer_1\n"

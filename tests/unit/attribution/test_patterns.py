@@ -63,6 +63,13 @@ def test_layers_of_two_kinds_in_strict_alternation_may_be_halves() -> None:
     assert interpreted(f"E{DENSE}{moe * 5}NGT")[0] == [None] * 6
 
 
+def test_experts_that_run_in_other_numbers_alternate_all_the_same() -> None:
+    """LongCat-Flash in eager mode: a loop over the experts that tokens chose."""
+    looped = ["NGRKAGiNGXk" + "EGSuGE" * experts + "i" for experts in (3, 2, 4)]
+    text = "".join(moe + DENSE for moe in looped)
+    assert interpreted(f"E{text}NGT")[0] == ["alternating"] * 6
+
+
 def test_projections_of_other_widths_than_the_stream_are_doubted() -> None:
     text = f"E{'NGRKAGiNGSGi' * 3}NGT"
     qkv, output, up, down = 2, 6, 9, 11

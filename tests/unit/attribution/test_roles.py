@@ -414,6 +414,31 @@ def test_the_epilogue_is_final_norm_lm_head_and_sampler() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("between", "rope", "prepared"), [(2 * "cucejui" + "ccm", 16, 1), ("uejuiuejuiccm", 10, 3)]
+)
+def test_what_is_rotated_in_higher_precision_is_cast_back(
+    between: str, rope: int, prepared: int
+) -> None:
+    """ESM, ModernBERT: copies behind the rotation belong to it, where others prepare attention."""
+    parts = units(list(f"E{2 * f'NGGG{between}AGiNGSGi'}N"))
+    text = "".join(unit.letter for unit in parts)
+    found = layer_roles(text, find_layers(parts)[0], [None] * len(text), cached=False)
+    names = [name.role for name in found]
+    attending = names.index("rope") + rope
+    assert names[4:attending] == ["rope"] * rope
+    assert names[attending : attending + prepared + 2] == ["attention"] * (prepared + 1) + [
+        "o_proj"
+    ]
+
+
+def test_a_head_that_transforms_its_input_is_lm_head() -> None:
+    """The prediction head of BERT and its kin: dense, activation, norm, decoder."""
+    assert epilogue_roles("NGSNGT") == words(
+        "final_norm lm_head lm_head final_norm lm_head sampler"
+    )
+
+
 def test_an_epilogue_without_lm_head() -> None:
     assert epilogue_roles("N") == ["final_norm"]
 

@@ -22,6 +22,7 @@ PLAIN: dict[str, Any] = {
 }
 MOE = "NGRKAGNGOPSPF"
 LATENT = "NGNGGRKAGGNGSG"
+LATENT_ROLES = ("q_a_kv_a", "q_b", "kv_b")
 
 
 def model(**changes: Any) -> Model:
@@ -69,6 +70,28 @@ def test_latent_attention_is_checked() -> None:
     latent = model(kv_lora_rank=16)
     assert "projections look like plain ones" in said(recorded(), latent)[0]
     assert "roles of MLA were found" in said(recorded(LATENT * 3), model())[0]
+
+
+def doubtful(made: Attributed, config: Model) -> set[str]:
+    """Roles that were sure before the config was looked at, and are not any more."""
+    before, after = (table.activities for table in (made, check_model(made, config)[0]))
+    lost = (before["role_confidence"] > 0.5) & (after["role_confidence"] <= 0.5)
+    assert (after["confidence"] <= after["role_confidence"]).all()
+    return set(after.filter(lost)["role"].cast(str))
+
+
+def test_roles_that_a_config_rules_out_are_not_sure() -> None:
+    assert doubtful(recorded(), model()) == set()
+    assert doubtful(recorded(), model(kv_lora_rank=16)) == {"qkv"}
+    assert {"q_a_kv_a", "q_b"} <= doubtful(recorded(LATENT * 3), model()) <= {*LATENT_ROLES}
+
+
+def test_experts_that_a_config_rules_out_are_not_sure() -> None:
+    made = shaped("nvjet_tst_128x8", "aten::mm", "[[4, 64], [64, 16]]")
+    assert doubtful(made, model(num_experts=16)) == set()
+    lost = doubtful(made, model(num_experts=32))
+    assert {"router", "up_gate", "down", "combine"} <= lost
+    assert not lost & {"qkv", "attention", "o_proj", "lm_head"}
 
 
 def shaped(kernel: str, op: str, dims: str) -> Attributed:

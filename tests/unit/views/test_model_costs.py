@@ -132,3 +132,22 @@ def test_experts_of_one_operator_become_roles() -> None:
     assert down.flop == 2 * 888 * 4 * 2880 * 2880 / ranks
     assert up.flop == 2 * down.flop
     assert not any(r.source for r in before.operators)
+
+
+def test_roles_that_the_config_rules_out_have_no_cost() -> None:
+    """A dense config beside a profile with experts: no cost is made up for these."""
+    dense = Config(
+        model_type="llama",
+        hidden_size=2880,
+        intermediate_size=2880,
+        num_attention_heads=64,
+        num_key_value_heads=8,
+        head_dim=64,
+        torch_dtype="bfloat16",
+    )
+    made = as_prefill(solscope.attribute(solscope.open(SMALL)), 888)
+    result = operator_table(made, model=Model(dense, "config.json"))
+    reasons = {r.op: r.reason for r in result.no_cost}
+    assert reasons["down"] == "config.json states no experts, but a router was found"
+    assert not any(r.op in ("up_gate", "down", "combine") for r in result.operators)
+    assert result.total_us == pytest.approx(operator_table(made).total_us)
