@@ -275,6 +275,7 @@ export interface EfficiencyTable {
   peaks: Record<string, number>;
   rows: Rates[];
   graph_replays: boolean;
+  basis: StepBasis[];
 }
 
 export interface Entry {
@@ -385,6 +386,7 @@ export interface HostTable {
   sections: Waiting[];
   operators: Waiting[];
   frames: Waiting[];
+  basis: StepBasis[];
   between_steps_ms: number | null;
   between: Waiting[];
   launches: number;
@@ -453,6 +455,7 @@ export interface HotspotTable {
   hardware: string | null;
   phase: string | null;
   steps: number;
+  basis: StepBasis;
   step_ms: number;
   target_pct: number;
   coverage: HotspotCoverage;
@@ -637,6 +640,7 @@ export interface LayerTable {
   coverage: LayerCoverage;
   layer_kinds: LayerKind[];
   warnings: ProfileWarning[][];
+  basis: StepBasis[][];
 }
 
 export interface Leaderboard {
@@ -645,6 +649,13 @@ export interface Leaderboard {
   method: string;
   best: Score;
   entries: Entry[];
+}
+
+export interface LeftOut {
+  cut: number;
+  first: number;
+  last: number;
+  outlier: number;
 }
 
 export interface Measured {
@@ -676,6 +687,7 @@ export interface MemoryTable {
   peak_op: string;
   peak_step: number | null;
   steps: number;
+  basis: StepBasis[];
   allocations_per_step: number | null;
   allocated_per_step: number | null;
   growth_per_step: number | null;
@@ -859,10 +871,12 @@ export interface PhaseKernels {
 
 export interface PhaseSteps {
   phase: string | null;
+  basis: StepBasis;
   count: number;
   p50_ms: number;
-  p90_ms: number;
-  p99_ms: number;
+  p90_ms: number | null;
+  p99_ms: number | null;
+  slowest_ms: number;
   gap_p50_ms: number | null;
   requests: number | null;
   tokens: number | null;
@@ -1229,6 +1243,16 @@ export interface Stage {
   bubble_pct: number;
 }
 
+export interface StepBasis {
+  phase: string | null;
+  steps: number;
+  of: number;
+  step_ms: number;
+  measured: "extent" | "recording" | "start_to_start";
+  left_out: LeftOut;
+  outlier_ms: number | null;
+}
+
 export interface StepSummary {
   count: number;
   cut: number;
@@ -1245,6 +1269,7 @@ export interface StepTime {
 
 export interface StepTimes {
   count: number;
+  basis: StepBasis;
   devices: number;
   time_ms: number;
   mean_ms: number;
@@ -1426,6 +1451,7 @@ export interface Verdict {
   busy_pct: number | null;
   phase: string | null;
   steps: number;
+  basis: StepBasis | null;
 }
 
 export interface Waiting {

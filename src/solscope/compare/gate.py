@@ -1,9 +1,12 @@
 """A gate for CI: is the candidate slower than the baseline by more than a limit?
 
 Tested is the mean step time of each phase that both profiles have and, on request, the GPU time per
-step of a category. The answer is `worse` only if the whole 95 % interval of the ratio is above
-the limit, `ok` only if all of it is below, and otherwise `cannot_tell`. The interval speaks of the
-steps of these two recordings; how much one run differs from the next it cannot know.
+step of a category, over the usual steps of each profile (`attribution/usual_steps.py`). Outliers
+are not tested, and not ignored: where they would make the candidate slower than the limit, a step
+time that is otherwise `ok` is `cannot_tell`. The answer is `worse` only if the whole 95 % interval
+of the ratio is above the limit, `ok` only if all of it is below, and otherwise `cannot_tell`. The
+interval speaks of the steps of these two recordings; how much one run differs from the next it
+cannot know.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.rules import CATEGORIES
+from solscope.attribution.usual_steps import OUTLIER, StepBasis
 from solscope.compare.units import (
     Unit,
     labelled,
@@ -58,9 +62,12 @@ class Check(msgspec.Struct, frozen=True):
     ]
     reason: str
     measured: Literal["start_to_start", "extent", "gpu_time"]
-    """What a step's time is: `start_to_start`, to the start of the next step, which the profile's
-    last step does not have; `extent`, first start to last end on the GPU, when no step of a side is
-    followed by another; `gpu_time`, the durations of a category."""
+    """What a step's time is: `start_to_start`, to the start of the next step; `extent`, first start
+    to last end on the GPU, when no step of a side is followed by another; `gpu_time`, the durations
+    of a category."""
+    basis: list[StepBasis]
+    """The steps of the baseline and of the candidate, and which ones were left out; empty for runs
+    of several ranks."""
 
 
 class GateResult(msgspec.Struct, frozen=True):
@@ -92,6 +99,7 @@ class Sample(NamedTuple):
     before: Floats
     after: Floats
     measured: Literal["start_to_start", "extent", "gpu_time"]
+    basis: Sequence[StepBasis] = ()
 
 
 def gate(
@@ -169,10 +177,11 @@ def _samples(
     column = "time_ns" if followed else "extent_ns"
     times = [unit.steps[column].drop_nulls().to_numpy().astype(np.float64) for unit in units]
     measured: Literal["start_to_start", "extent"] = "start_to_start" if followed else "extent"
-    yield Sample(phase, "step", limits["step"], times[0], times[1], measured)
+    basis = [unit.usual.basis for unit in units if unit.usual is not None]
+    yield Sample(phase, "step", limits["step"], times[0], times[1], measured, basis)
     for category in (name for name in limits if name != "step"):
         before, after = (_category_times(unit, category) for unit in units)
-        yield Sample(phase, category, limits[category], before, after, "gpu_time")
+        yield Sample(phase, category, limits[category], before, after, "gpu_time", basis)
 
 
 def _category_times(unit: Unit, category: str) -> Floats:
@@ -199,6 +208,7 @@ def _check(sample: Sample) -> Check:
         verdict=verdict,
         reason=reason,
         measured=sample.measured,
+        basis=list(sample.basis),
     )
 
 
@@ -213,7 +223,27 @@ def _judge(sample: Sample) -> tuple[Ratio | None, Verdict, str]:
     if np.array_equal(before, after):
         return Ratio(1.0, 1.0, 1.0), "ok", "the same values on both sides"
     ratio = TwoSamples(before, after).ratio()
-    return ratio, *_against(ratio, limit)
+    verdict, reason = _against(ratio, limit)
+    hidden = _with_outliers(sample) if verdict == "ok" else None
+    return ratio, *((verdict, reason) if hidden is None else ("cannot_tell", hidden))
+
+
+def _with_outliers(sample: Sample) -> str | None:
+    """Why outliers of the candidate keep its step time from being ok; null if they do not."""
+    if sample.what != "step" or len(sample.basis) != 2 or not sample.basis[1].outlier_ms:
+        return None
+    before, after = (
+        (side.step_ms * side.steps + (side.outlier_ms or 0.0) * side.left_out.outlier)
+        / (side.steps + side.left_out.outlier)
+        for side in sample.basis
+    )
+    if after <= (1 + sample.limit) * before:
+        return None
+    outliers, steps = sample.basis[1].left_out.outlier, sample.basis[1].of
+    return (
+        f"{outliers} of {steps} steps of the candidate {'takes' if outliers == 1 else 'take'} more "
+        f"than {OUTLIER:g} times its median; with outliers the ratio is ×{after / before:.3f}"
+    )
 
 
 def _against(ratio: Ratio, limit: float) -> tuple[Verdict, str]:

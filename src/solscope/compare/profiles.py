@@ -14,6 +14,7 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import StepBasis
 from solscope.compare.parts import Difference, OneSided, Part, differences, one_sided, parts_by
 from solscope.compare.units import (
     ComparedPhase,
@@ -53,6 +54,8 @@ class StepTimes(msgspec.Struct, frozen=True):
     """Steps of one phase in one profile, in ms."""
 
     count: int
+    basis: StepBasis
+    """These steps, and which ones were left out."""
     devices: int
     """GPUs that worked in these steps; what is not a time of the whole step is a mean over them."""
     time_ms: float
@@ -63,7 +66,7 @@ class StepTimes(msgspec.Struct, frozen=True):
     p50_ms: float
     p90_ms: float
     gap_ms: float
-    """Mean gap of the steps that another follows; 0 without any, negative where steps overlap."""
+    """Mean gap up to the next step; 0 where none follows, negative where steps overlap."""
     gap_p50_ms: float | None
     gap_p90_ms: float | None
     gpu_ms: float
@@ -192,7 +195,7 @@ def _phase(
 
 
 def _step_times(unit: Unit) -> StepTimes | None:
-    if unit.busy_ns is None:
+    if unit.usual is None:
         return None
     extent, gaps = unit.steps["extent_ns"], unit.steps["gap_ns"].drop_nulls()
 
@@ -201,6 +204,7 @@ def _step_times(unit: Unit) -> StepTimes | None:
 
     return StepTimes(
         count=unit.count,
+        basis=unit.usual.basis,
         devices=unit.devices,
         time_ms=int(extent.sum()) / unit.count / 1e6 + unit.gap_ms,
         mean_ms=int(extent.sum()) / unit.count / 1e6,
@@ -295,6 +299,14 @@ def _step_warnings(
             yield ProfileWarning(
                 "unlike_steps", f"{phase}: steps differ in their {what} ({each} per step)"
             )
+    ends = {label: u.usual.measured for label, u in zip(labels, units, strict=True) if u.usual}
+    if len(set(ends.values())) > 1:
+        short = ", ".join(label for label, measured in ends.items() if measured == "extent")
+        yield ProfileWarning(
+            "unlike_steps",
+            f"{phase}: in {short} no step follows, so its step time ends with its last activity; "
+            "elsewhere it lasts to the start of the next step",
+        )
     devices = [unit.devices for unit in units]
     if len(set(devices)) > 1:
         each = ", ".join(map(str, devices))

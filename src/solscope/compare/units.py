@@ -1,14 +1,14 @@
 """Units: what a time is taken per, before anything is compared.
 
-A unit is the whole steps of one phase in one profile, or a whole profile when steps cannot be
-compared. Steps that the profile shows only in part belong to no unit. For the steps of a unit,
+A unit is the usual steps of one phase in one profile (`attribution/usual_steps.py`), or a whole
+profile when steps cannot be compared. For the steps of a unit,
 
     GPU time - overlapped + idle = extent,    extent + gap = step time
 
 on average: *extent* is from the first start to the last end of a step's activities, *overlapped* is
 what ran at the same time as something else on its GPU, *gap* is from the end of a step to the start
-of the next one of any phase (negative where steps overlap). The profile's last step has no gap; it
-counts for the extent only. With several GPUs in a profile, times are means over them.
+of the next one of any phase (negative where steps overlap). Where no step of a phase is followed by
+another, there is no gap. With several GPUs in a profile, times are means over them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import UsualSteps, usual_steps
 from solscope.intervals import union
 from solscope.profile import ProfileWarning
-
-WHOLE = "whole_profile"
-"""`found_by` of a profile in which no steps were seen."""
 
 _KEYS = ("category", "operator", "group", "role", "name")
 
@@ -43,13 +41,16 @@ class Unit:
     """Steps of one phase in one profile; without steps, the whole profile."""
 
     steps: pl.DataFrame
-    """`step`, `extent_ns`, `gap_ns`, their sum `time_ns` (both null for the profile's last), and
+    """`step`, `extent_ns`, `gap_ns`, their sum `time_ns` (both null where no step follows), and
     what annotations state: `requests`, `tokens`. Empty for a whole profile."""
     rows: pl.DataFrame
     """`step`, `category`, `operator`, `group`, `role`, `name`, `calls`, `total_ns`."""
     devices: int
+    """GPUs of a step."""
     busy_ns: int | None
     """Time in which a GPU worked, summed over steps and GPUs; null for a whole profile."""
+    usual: UsualSteps | None
+    """Null for a whole profile."""
 
     @property
     def count(self) -> int:
@@ -95,9 +96,9 @@ def labelled(warnings: Iterable[ProfileWarning], label: str) -> Iterator[Profile
 
 
 def phases_of(attributed: Attributed) -> list[str | None]:
-    """Phases that whole steps have, null for a phase not known; empty without steps."""
-    steps = whole_steps(attributed)
-    return steps["phase"].cast(pl.String).unique(maintain_order=True).to_list()
+    """Phases that whole steps have in order of time, null for a phase not known; or none."""
+    first = {usual.phase: int(usual.table["start_ns"][0]) for usual in _found(attributed)}
+    return sorted(first, key=lambda phase: first[phase])
 
 
 def shared_phases(profiles: Sequence[Attributed]) -> list[str | None]:
@@ -107,33 +108,42 @@ def shared_phases(profiles: Sequence[Attributed]) -> list[str | None]:
     return [p for p in shared if p is not None] or shared
 
 
-def whole_steps(attributed: Attributed) -> pl.DataFrame:
-    """Complete steps, with their times."""
-    steps = attributed.steps.filter(pl.col("start_ns").is_not_null()).sort("start_ns")
-    following = pl.col("start_ns").shift(-1)
-    return (
-        steps.with_columns(
-            (pl.col("end_ns") - pl.col("start_ns")).alias("extent_ns"),
-            (following - pl.col("end_ns")).alias("gap_ns"),
-            (following - pl.col("start_ns")).alias("time_ns"),
-        )
-        .filter(~pl.col("cut") & (pl.col("found_by") != WHOLE))
-        .select("step", "phase", "extent_ns", "gap_ns", "time_ns", "requests", "tokens")
-    )
+def _found(attributed: Attributed) -> list[UsualSteps]:
+    """Usual steps by phase; none where no steps were found."""
+    return [usual for usual in usual_steps(attributed) if usual.is_step]
 
 
 def steps_unit(attributed: Attributed, phase: str | None) -> Unit:
-    """The whole steps of one phase."""
-    steps = whole_steps(attributed).filter(pl.col("phase").cast(pl.String).eq_missing(phase))
-    wanted = pl.col("step").is_in(steps["step"].to_list()) & pl.col("start_ns").is_not_null()
+    """The usual steps of one phase."""
+    usual = next(usual for usual in _found(attributed) if usual.phase == phase)
+    steps = usual.table
+    numbers = steps["step"].implode()
+    wanted = pl.col("step").is_in(numbers) & pl.col("start_ns").is_not_null()
     rows = attributed.activities.filter(wanted).with_columns(pl.col("dur_ns").fill_null(0))
+    # Ranks that share a file are processes of their own: a step runs on the GPUs of one of them.
+    processes = max(1, steps["process"].n_unique())
+    followed = usual.measured == "start_to_start"
     return Unit(
-        steps=steps.drop("phase"),
+        steps=_lengths(steps, followed),
         rows=_activity_rows(rows),
-        devices=max(1, rows.select("rank", "device").n_unique()),
+        devices=max(1, rows.select("rank", "device").n_unique() // processes),
         busy_ns=sum(
             _busy(step_rows) for step_rows in rows.partition_by(["rank", "device", "step"])
         ),
+        usual=usual,
+    )
+
+
+def _lengths(steps: pl.DataFrame, followed: bool) -> pl.DataFrame:
+    """Extent, gap and step time of each step."""
+    gap, time = pl.col("until_ns") - pl.col("end_ns"), pl.col("wall_ns")
+    return steps.select(
+        "step",
+        (pl.col("end_ns") - pl.col("start_ns")).alias("extent_ns"),
+        pl.when(followed).then(gap).alias("gap_ns"),
+        pl.when(followed).then(time).alias("time_ns"),
+        "requests",
+        "tokens",
     )
 
 
@@ -146,7 +156,10 @@ def profile_unit(attributed: Attributed) -> Unit:
         rows = table.select("step", *_KEYS, "calls", "total_ns")
     else:
         rows = _activity_rows(rows)
-    return Unit(whole_steps(attributed).drop("phase").clear(), rows, 1, None)
+    nothing = attributed.steps.clear().with_columns(
+        pl.lit(None, pl.Int64).alias(name) for name in ("until_ns", "wall_ns")
+    )
+    return Unit(_lengths(nothing, followed=False), rows, 1, None, None)
 
 
 def _activity_rows(rows: pl.DataFrame) -> pl.DataFrame:

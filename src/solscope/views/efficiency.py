@@ -8,7 +8,8 @@
 * Speed of light: the sum of the bounds of all calls, and that of a step whose calls overlap
   perfectly: the busiest of matrix units, vector units, memory and links.
 
-A step lasts to the start of the next one. Experts are counted as uniform routing reaches them.
+Means are over the usual steps of a phase, each up to the start of the next one
+(`attribution/usual_steps.py`). Experts are counted as uniform routing reaches them.
 What has no cost counts as time, and not as work, so that rates are lower bounds: `cost_pct` says
 how much of the GPU time has one. Below half of it they are null.
 """
@@ -23,6 +24,7 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import StepBasis, usual_steps
 from solscope.errors import InputError
 from solscope.hardware import Hardware
 from solscope.operators.cost import Cost
@@ -83,6 +85,9 @@ class EfficiencyTable(msgspec.Struct, frozen=True):
     rows: list[Rates]
     graph_replays: bool
     """Whether graphs were replayed, whose kernels have no recorded shapes."""
+    basis: list[StepBasis]
+    """The steps that means are over, by phase, and which ones were left out; `by` step lists all
+    that are not cut."""
 
 
 def efficiency(
@@ -104,12 +109,15 @@ def efficiency_of_calls(
 ) -> EfficiencyTable:
     """`efficiency` with calls that are there already."""
     work = [_work(table, at, card) for at in range(len(table.kinds))]
-    steps = _steps(attributed)
-    calls = table.calls.filter(pl.col("step").is_in(steps["step"].to_list()))
+    phases = usual_steps(attributed)
+    if not phases:
+        raise InputError(f"{attributed.profile.path}: no whole step was found")
+    steps = pl.concat([phase.whole if by == "step" else phase.table for phase in phases])
+    calls = table.calls.filter(pl.col("step").is_in(steps["step"].implode()))
     if by == "layer":
         rows = _layers(attributed, table, calls, work, card)
     else:
-        rows = _by_steps(steps, calls, work, card, by, _devices(calls))
+        rows = _by_steps(steps.sort("start_ns", maintain_order=True), calls, work, card, by)
     pipes = sorted({pipe for each in work for pipe in each.flop})
     peaks = {pipe: card.peaks[pipe].value for pipe in pipes if pipe in card.peaks}
     rate = card.value("hbm.bandwidth")
@@ -120,6 +128,7 @@ def efficiency_of_calls(
         peaks={**peaks, **({} if rate is None else {"hbm": rate})},
         rows=rows,
         graph_replays=replays_graphs(attributed),
+        basis=[phase.basis for phase in phases],
     )
 
 
@@ -158,44 +167,32 @@ def _unit(term: str) -> str:
     return term.partition(".")[0]
 
 
-def _steps(attributed: Attributed) -> pl.DataFrame:
-    """Whole steps of the first process with `wall`, to the start of the next one."""
-    path = attributed.profile.path
-    timed = attributed.steps.filter(pl.col("start_ns").is_not_null() & (pl.col("process") == 0))
-    steps = timed.sort("start_ns").with_columns(
-        (pl.col("start_ns").shift(-1).fill_null(pl.col("end_ns")) - pl.col("start_ns")).alias(
-            "wall"
-        )
-    )
-    whole = steps.filter(~pl.col("cut"))
-    if whole.is_empty():
-        raise InputError(f"{path}: no whole step was found")
-    return whole
-
-
-def _devices(calls: pl.DataFrame) -> int:
-    return max(1, calls.select("rank", "device").n_unique())
-
-
 def _by_steps(
     steps: pl.DataFrame,
     calls: pl.DataFrame,
     work: list[_Work],
     card: Hardware,
     by: EfficiencyBy,
-    devices: int,
 ) -> list[Rates]:
     works = []
     parts = steps.partition_by("phase" if by == "phase" else "step", maintain_order=True)
     for group in parts:
-        own = calls.filter(pl.col("step").is_in(group["step"].to_list()))
+        own = calls.filter(pl.col("step").is_in(group["step"].implode()))
         tokens = group["tokens"]
         stated = None if tokens.null_count() else int(tokens.sum())
         phase = str(group["phase"][0] or "unknown phase")
         name = phase if by == "phase" else f"step {group['step'][0]}, {phase}"
-        wall = int(group["wall"].sum())
+        wall = int(group["wall_ns"].sum())
+        devices = _devices(own, group)
         works.append(_rates(name, group.height, wall, _counts(own), work, card, devices, stated))
     return works if by == "step" else sorted(works, key=lambda row: -row.time_ms * row.count)
+
+
+def _devices(calls: pl.DataFrame, steps: pl.DataFrame) -> int:
+    """Devices of a step, each process with its own."""
+    own = calls.join(steps.select("step", "process"), on="step")
+    per_process = own.group_by("process").agg(pl.struct("rank", "device").n_unique())["rank"]
+    return max((int(count) for count in per_process), default=1)
 
 
 def _counts(calls: pl.DataFrame) -> list[tuple[int, int, int]]:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import StepBasis, UsualSteps, usual_steps
 from solscope.errors import InputError
 from solscope.events import THREAD
 from solscope.intervals import Int64s, Intervals, gaps, nest, overlap, union
@@ -54,8 +56,11 @@ class HostTable(msgspec.Struct, frozen=True):
     """By innermost annotation; empty without any."""
     operators: list[Waiting]
     frames: list[Waiting]
+    basis: list[StepBasis]
+    """The steps that numbers per step are about, by phase; all other numbers are about the whole
+    recording."""
     between_steps_ms: float | None
-    """Waiting between one step and the next, mean; null without steps."""
+    """Waiting from the end of a usual step to the start of the next, mean; null without steps."""
     between: list[Waiting]
     """The same by innermost Python frame, else by section."""
     launches: int
@@ -95,7 +100,8 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
     launches = _launches(time, calls)
     depth, empty = _queue(time, launches)
     critical = critical_path(time, calls, thread)
-    between, mean = _between(attributed, waits)
+    steps = usual_steps(attributed)
+    between, mean = _between(steps, waits)
     held = stacks["python"] if stacks["python"].names else stacks["annotation"]
     return HostTable(
         profile=path,
@@ -105,6 +111,7 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
         sections=_spent(stacks["annotation"], waits, outer=False),
         operators=_spent(stacks["cpu_op"], waits, outer=True),
         frames=_spent(stacks["python"], waits, outer=False),
+        basis=[phase.basis for phase in steps],
         between_steps_ms=mean,
         between=[] if mean is None else _spent(held, between, outer=False),
         launches=launches.height,
@@ -270,19 +277,16 @@ def _queue(time: DeviceTime, launches: pl.DataFrame) -> tuple[float | None, floa
     return waiting, percent_of(empty, span)
 
 
-def _between(attributed: Attributed, waits: Intervals) -> tuple[Intervals, float | None]:
-    """The part of the waiting that lies between steps, and its mean per step."""
-    steps = attributed.steps.filter(
-        pl.col("start_ns").is_not_null()
-        & (pl.col("process") == 0)
-        & (pl.col("found_by") != "whole_profile")
-    ).sort("start_ns")
-    if steps.height < 2:
+def _between(steps: Sequence[UsualSteps], waits: Intervals) -> tuple[Intervals, float | None]:
+    """The part of the waiting that lies after usual steps, and its mean per step."""
+    followed = [phase.table for phase in steps if phase.measured == "start_to_start"]
+    if not followed:
         return Intervals(waits.start[:0], waits.end[:0]), None
-    end, following = steps["end_ns"].to_numpy()[:-1], steps["start_ns"].to_numpy()[1:]
+    first = pl.concat(followed).filter(pl.col("process") == 0).sort("start_ns")
+    end, following = first["end_ns"].to_numpy(), first["until_ns"].to_numpy()
     free = following > end
     cut = _common(waits, Intervals(end[free], following[free]))
-    return cut, cut.length / 1e6 / (steps.height - 1)
+    return cut, cut.length / 1e6 / max(1, first.height)
 
 
 def _common(a: Intervals, b: Intervals) -> Intervals:

@@ -22,6 +22,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.attribution.roles import GROUPS, OTHER, ROLES
 from solscope.attribution.structure import why_unplaced
+from solscope.attribution.usual_steps import StepBasis, usual_steps
 from solscope.errors import InputError, UsageError
 from solscope.intervals import union
 from solscope.names import short_name
@@ -124,6 +125,8 @@ class LayerTable(msgspec.Struct, frozen=True):
     layer_kinds: list[LayerKind]
     warnings: list[list[ProfileWarning]]
     """What makes the numbers unsafe, per profile."""
+    basis: list[list[StepBasis]] = []
+    """The steps that these passes are in, by phase, and which ones were left out, per profile."""
 
 
 def layers(
@@ -151,6 +154,7 @@ def layers(
         per=per,
         stat=stat,
         passes=[side.passes for side in sides],
+        basis=[side.basis for side in sides],
         end_to_end_us=[side.mean(side.extent_ns) for side in sides],
         layers_us=[side.mean(side.place_ns("layer")) for side in sides],
         unattributed_us=[side.mean(side.place_ns(None)) for side in sides],
@@ -195,7 +199,7 @@ class _Side:
     def __init__(
         self, attributed: Attributed, label: str, phase: str | None, layer: int | None
     ) -> None:
-        rows = _selected(attributed, label, phase)
+        rows, self.basis = _selected(attributed, label, phase)
         self.rows = rows
         self.passes = rows.select(_RUN).n_unique()
         self.total_ns = int(rows["dur_ns"].sum())
@@ -243,15 +247,22 @@ class _Side:
         return self.passes * count
 
 
-def _selected(attributed: Attributed, label: str, phase: str | None) -> pl.DataFrame:
-    """Activities of the whole passes of a phase."""
+def _selected(
+    attributed: Attributed, label: str, phase: str | None
+) -> tuple[pl.DataFrame, list[StepBasis]]:
+    """Activities of the passes of a phase in usual steps, and these steps by phase."""
     if attributed.profile.is_aggregate:
         raise InputError(f"{label}: a summary without single kernels has no layers")
-    whole = attributed.steps.filter(~pl.col("cut"))["step"]
-    wanted = pl.col("step").is_in(whole.to_list()) & pl.col("start_ns").is_not_null()
+    steps = usual_steps(attributed)
+    wanted = pl.col("start_ns").is_not_null()
     if phase is not None:
         wanted &= pl.col("phase") == phase
-    rows = attributed.activities.filter(wanted).with_columns(pl.col("dur_ns").fill_null(0))
+    of_phase = attributed.activities.filter(wanted).with_columns(pl.col("dur_ns").fill_null(0))
+    rows = of_phase.filter(pl.col("step").is_in([n for each in steps for n in each.numbers]))
+    if rows.filter(pl.col("place") == "layer").is_empty():
+        # A pass of this phase may be in a step that is not usual for its own phase, and only there.
+        whole = [number for each in steps for number in each.whole["step"].to_list()]
+        rows = of_phase.filter(pl.col("step").is_in(whole))
     rows = _named(_usual_passes(rows)).with_columns(_offset().alias("offset"))
     if rows.filter(pl.col("place") == "layer").is_empty():
         placed = attributed.activities.filter(pl.col("place") == "layer")["phase"].unique()
@@ -259,7 +270,8 @@ def _selected(attributed: Attributed, label: str, phase: str | None) -> pl.DataF
         why = why_unplaced(attributed.activities)
         hint = f" (there are layers in: {there})" if there else f": {why.reason}" if why else ""
         raise InputError(f"{label}: no layers found{f' in phase {phase}' if phase else ''}{hint}")
-    return rows
+    present = set(rows["step"].to_list())
+    return rows, [each.basis for each in steps if present & set(each.whole["step"].to_list())]
 
 
 def _named(rows: pl.DataFrame) -> pl.DataFrame:

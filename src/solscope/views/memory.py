@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import WHOLE, StepBasis, usual_numbers, usual_steps
 from solscope.errors import InputError
 from solscope.intervals import nest
 from solscope.views.percent import percent_of
@@ -25,7 +26,7 @@ class Allocating(msgspec.Struct, frozen=True):
 
     op: str
     calls: int
-    """Allocations; those inside steps only, where there are steps."""
+    """Allocations; those of usual steps only, where there are steps."""
     bytes: int
     pct: float | None
     """Of all bytes allocated so."""
@@ -49,6 +50,9 @@ class MemoryTable(msgspec.Struct, frozen=True):
     """Outermost operator of the allocation that reached the peak."""
     peak_step: int | None
     steps: int
+    """Usual steps that the numbers per step are means over; 0 without any."""
+    basis: list[StepBasis]
+    """These steps, by phase, and which ones were left out."""
     allocations_per_step: float | None
     allocated_per_step: float | None
     """Bytes taken in a step, given back or not; mean."""
@@ -78,7 +82,8 @@ def memory_table(attributed: Attributed, allocations: pl.DataFrame) -> list[Memo
 def _table(attributed: Attributed, rows: pl.DataFrame) -> MemoryTable:
     at = int(rows["allocated"].arg_max() or 0)
     peak = rows.row(at, named=True)
-    in_steps = rows.filter(pl.col("step").is_not_null())
+    basis = [phase.basis for phase in usual_steps(attributed) if phase.is_step]
+    in_steps = rows.filter(pl.col("step").is_in(usual_numbers(attributed) if basis else []))
     steps = in_steps["step"].n_unique()
     taken = (in_steps if steps else rows).filter(pl.col("bytes") > 0)
     total = int(taken["bytes"].sum())
@@ -95,6 +100,7 @@ def _table(attributed: Attributed, rows: pl.DataFrame) -> MemoryTable:
         peak_op=str(peak["op"]),
         peak_step=peak["step"],
         steps=steps,
+        basis=basis,
         allocations_per_step=taken.height / steps if steps else None,
         allocated_per_step=total / steps if steps else None,
         growth_per_step=int(in_steps["bytes"].sum()) / steps if steps else None,
@@ -132,13 +138,11 @@ def _operators(attributed: Attributed, allocations: pl.DataFrame) -> list[str]:
 def _steps(attributed: Attributed, allocations: pl.DataFrame) -> list[int | None]:
     """The step whose first launch is the last before an allocation; null before the first."""
     rows = attributed.activities.filter(pl.col("step").is_not_null())
-    whole = attributed.steps.filter(
-        ~pl.col("cut") & (pl.col("found_by") != "whole_profile") & (pl.col("process") == 0)
-    )["step"]
+    of_first = attributed.steps.filter((pl.col("found_by") != WHOLE) & (pl.col("process") == 0))
     called = attributed.profile.events["start_ns"].gather(rows["launch_row"])
     begun = (
         rows.select("step", called.alias("called"))
-        .filter(pl.col("step").is_in(whole.to_list()))
+        .filter(pl.col("step").is_in(of_first["step"].implode()))
         .group_by("step")
         .agg(pl.col("called").min())
         .drop_nulls()

@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution.roles import GROUPS, ROLES
+from solscope.attribution.usual_steps import LeftOut, StepBasis
 from solscope.ranks.analysis import Analysis
 from solscope.ranks.lengths import step_lengths
 
@@ -163,13 +164,41 @@ def step_phases(analysis: Analysis) -> dict[int, str | None]:
 
     With data parallelism, one rank may be at a prompt while the others decode.
     """
-    counts: dict[int, Counter[str | None]] = {int(step): Counter() for step in analysis.steps}
-    for place, shift in enumerate(analysis.shifts):
-        for step, phase in analysis.rank_steps(place).select("step", "phase").iter_rows():
-            counts[step + shift][phase] += 1
-    return {
-        step: phases.most_common(1)[0][0] if phases else None for step, phases in counts.items()
+    own = [analysis.rank_steps(place) for place in range(len(analysis.run.ranks))]
+    found = _phases_by_step(analysis, own)
+    return {int(step): found.get(int(step)) for step in analysis.steps}
+
+
+def _phases_by_step(analysis: Analysis, steps: Sequence[pl.DataFrame]) -> dict[int, str | None]:
+    """The phase that most ranks have in each of these steps, numbered as the run does."""
+    counts: dict[int, Counter[str | None]] = {}
+    for of_rank, shift in zip(steps, analysis.shifts, strict=True):
+        for step, phase in of_rank.select("step", "phase").iter_rows():
+            counts.setdefault(step + shift, Counter())[phase] += 1
+    return {step: phases.most_common(1)[0][0] for step, phases in counts.items()}
+
+
+def run_basis(analysis: Analysis, phase: str | None, step_ms: float) -> StepBasis:
+    """The counted steps of a phase of a run, and which ones were left out."""
+    every = _phases_by_step(analysis, [rank.steps for rank in analysis.run.ranks])
+    counted = [step for step, found in step_phases(analysis).items() if found == phase]
+    firsts = {
+        int(rank.steps["step"].to_numpy().min()) + shift
+        for rank, shift in zip(analysis.run.ranks, analysis.shifts, strict=True)
+        if not rank.steps.is_empty()
     }
+    of_run = {int(step) for step in analysis.steps}
+    others = [step for step, found in every.items() if found == phase and step not in of_run]
+    first = sum(step in firsts for step in others)
+    return StepBasis(
+        phase=phase,
+        steps=len(counted),
+        of=len(counted) + len(others),
+        step_ms=step_ms,
+        measured="start_to_start" if counted else "recording",
+        left_out=LeftOut(cut=len(others) - first, first=first),
+        outlier_ms=None,
+    )
 
 
 def keys(sides: Sequence[PhaseOfRun]) -> list[tuple[str | None, str | None, str, bool]]:

@@ -1,7 +1,8 @@
-"""Steps of a profile: how many of each phase, how long they took, and the gaps between them.
+"""Steps of a profile: how many of each phase, how long they take, and the gaps between them.
 
-The time of a step is from the first start to the last end of its GPU activities. Steps that the
-profile shows only in part are counted, but left out of the statistics.
+Which steps numbers are about, and what the step time is, `attribution/usual_steps.py` defines.
+Quantiles are of the step time too, but over outliers as well: tails are what they are for. With
+few steps a high quantile would be no more than the slowest step: then it is null.
 """
 
 from __future__ import annotations
@@ -10,33 +11,42 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import StepBasis, UsualSteps, select_usual
 from solscope.readers.observations import observed_steps
 
 StepTimes = dict[str | None, list[float]]
 """Step times in ms, in order, by phase."""
+LEAST_STEPS = {0.5: 1, 0.9: 10, 0.99: 100}
+"""With fewer steps, such a quantile is no more than the slowest one."""
 
 
 class PhaseSteps(msgspec.Struct, frozen=True):
     """Steps of one phase."""
 
     phase: str | None
+    basis: StepBasis
+    """The steps that `requests`, `tokens`, `tokens_per_s` and `tpot_ms` are about, their step time,
+    and which ones were left out."""
     count: int
+    """Steps that the quantiles are over: usual steps and outliers."""
     p50_ms: float
-    """Of the time from the first start to the last end of a step's activities; so are the others.
-    """
-    p90_ms: float
-    p99_ms: float
+    """Median of the step time."""
+    p90_ms: float | None
+    """Null with fewer than `LEAST_STEPS`; the same for p99."""
+    p99_ms: float | None
+    slowest_ms: float
+    """The longest step time."""
     gap_p50_ms: float | None
     """Median time from the end of such a step to the start of the next; negative where steps
-    overlap, null for a single step."""
+    overlap, null where no step follows."""
     requests: float | None
     """Mean number of requests in a step, if annotations state it."""
     tokens: float | None
     """Mean number of tokens in a step, if annotations state it."""
     tokens_per_s: float | None
-    """Tokens of these steps over their time and the gaps after them."""
+    """Tokens of a step over the step time."""
     tpot_ms: float | None
-    """Decode only: mean time from the start of a step to the start of the next."""
+    """Decode only: the step time, where a step follows."""
 
 
 class StepSummary(msgspec.Struct, frozen=True):
@@ -54,7 +64,7 @@ class StepSummary(msgspec.Struct, frozen=True):
 def step_summary(attributed: Attributed) -> StepSummary:
     """Statistics of the steps, phase by phase."""
     steps = _steps(attributed)
-    phases = sorted((_phase(of_phase) for of_phase in _by_phase(steps)), key=lambda p: -p.count)
+    phases = sorted((_phase(usual) for usual in select_usual(steps)), key=lambda p: -p.basis.of)
     if attributed.profile.observations is not None:
         # Its steps have no ends of their own, so what lies between two of them is not known.
         phases = [msgspec.structs.replace(phase, gap_p50_ms=None) for phase in phases]
@@ -67,16 +77,23 @@ def step_summary(attributed: Attributed) -> StepSummary:
 
 
 def step_times(attributed: Attributed) -> StepTimes:
-    """Times of the whole steps in order, by phase."""
+    """Step times that the quantiles are over, in order, by phase."""
     return {
-        of_phase["phase"][0]: (of_phase["dur_ns"] / 1e6).to_list()
-        for of_phase in _by_phase(_steps(attributed))
+        usual.phase: (_measured(usual)["wall_ns"] / 1e6).to_list()
+        for usual in select_usual(_steps(attributed))
     }
+
+
+def _measured(usual: UsualSteps) -> pl.DataFrame:
+    """Usual steps and outliers, in order of time."""
+    longer = usual.others.filter(pl.col("reason") == "outlier").drop("reason")
+    return pl.concat([usual.table, longer]).sort("start_ns", maintain_order=True)
 
 
 def _steps(attributed: Attributed) -> pl.DataFrame:
     if attributed.profile.observations is not None:
-        return observed_steps(attributed.profile.observations, attributed.profile.path)
+        observed = observed_steps(attributed.profile.observations, attributed.profile.path)
+        return observed.with_row_index("step").with_columns(pl.lit(0).alias("process"))
     if attributed.profile.cycles is not None:
         return _cycles(attributed.profile.cycles)
     # Ranks and processes of a merged profile run the same steps; those of the first are used.
@@ -84,54 +101,52 @@ def _steps(attributed: Attributed) -> pl.DataFrame:
     return attributed.steps.filter(first).sort("start_ns")
 
 
-def _by_phase(steps: pl.DataFrame) -> list[pl.DataFrame]:
-    """The whole steps of each phase, with their times and the gaps after them."""
-    timed = steps.with_columns(
-        (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
-        (pl.col("start_ns").shift(-1) - pl.col("end_ns")).alias("gap_ns"),
-    ).filter(~pl.col("cut"))
-    return timed.partition_by("phase", maintain_order=True)
-
-
 def _cycles(cycles: pl.DataFrame) -> pl.DataFrame:
     """Cycles as steps; where no start is recorded they follow one another."""
     once = cycles.unique(["pid", "cycle", "start_ns"], keep="first", maintain_order=True)
     begun = pl.coalesce("start_ns", pl.col("anchor_ns").cum_sum() - pl.col("anchor_ns"))
-    return once.select(
-        begun.alias("start_ns"),
-        (begun + pl.col("anchor_ns")).alias("end_ns"),
-        pl.lit(None, pl.String).alias("phase"),
-        pl.lit(None, pl.Int64).alias("requests"),
-        pl.lit(None, pl.Int64).alias("tokens"),
-        pl.lit(False).alias("cut"),
-        pl.format("anchor {}", pl.col("anchor").cast(pl.String)).alias("found_by"),
-    ).sort("start_ns", maintain_order=True)
-
-
-def _phase(steps: pl.DataFrame) -> PhaseSteps:
-    quantile = {q: steps["dur_ns"].quantile(q, "linear") or 0.0 for q in (0.5, 0.9, 0.99)}
-    gaps = steps["gap_ns"].drop_nulls()
-    tokens = steps.filter(pl.col("tokens").is_not_null())
-    elapsed = int(tokens["dur_ns"].sum()) + int(tokens["gap_ns"].sum())
-    return PhaseSteps(
-        phase=steps["phase"][0],
-        count=steps.height,
-        p50_ms=quantile[0.5] / 1e6,
-        p90_ms=quantile[0.9] / 1e6,
-        p99_ms=quantile[0.99] / 1e6,
-        gap_p50_ms=None if gaps.is_empty() else _number(gaps.median()) / 1e6,
-        requests=_mean(steps["requests"]),
-        tokens=_mean(steps["tokens"]),
-        tokens_per_s=1e9 * int(tokens["tokens"].sum()) / elapsed if elapsed else None,
-        tpot_ms=_tpot(steps),
+    return (
+        once.select(
+            begun.alias("start_ns"),
+            (begun + pl.col("anchor_ns")).alias("end_ns"),
+            pl.lit(None, pl.String).alias("phase"),
+            pl.lit(None, pl.Int64).alias("requests"),
+            pl.lit(None, pl.Int64).alias("tokens"),
+            pl.lit(False).alias("cut"),
+            pl.format("anchor {}", pl.col("anchor").cast(pl.String)).alias("found_by"),
+            pl.col("pid").rank("dense").fill_null(0).alias("process"),
+        )
+        .sort("start_ns", maintain_order=True)
+        .with_row_index("step")
     )
 
 
-def _tpot(steps: pl.DataFrame) -> float | None:
-    followed = steps.filter(pl.col("gap_ns").is_not_null())
-    if steps["phase"][0] != "decode" or followed.is_empty():
-        return None
-    return (int(followed["dur_ns"].sum()) + int(followed["gap_ns"].sum())) / followed.height / 1e6
+def _phase(usual: UsualSteps) -> PhaseSteps:
+    measured = _measured(usual)
+    followed = usual.measured == "start_to_start"
+    gaps = (measured["until_ns"] - measured["end_ns"]).median() if followed else None
+    counted = usual.table.filter(pl.col("tokens").is_not_null())
+    elapsed = int(counted["wall_ns"].sum())
+
+    def quantile(q: float) -> float | None:
+        if measured.height < LEAST_STEPS[q]:
+            return None
+        return _number(measured["wall_ns"].quantile(q, "linear")) / 1e6
+
+    return PhaseSteps(
+        phase=usual.phase,
+        basis=usual.basis,
+        count=measured.height,
+        p50_ms=quantile(0.5) or 0.0,
+        p90_ms=quantile(0.9),
+        p99_ms=quantile(0.99),
+        slowest_ms=_number(measured["wall_ns"].max()) / 1e6,
+        gap_p50_ms=None if gaps is None else _number(gaps) / 1e6,
+        requests=_mean(usual.table["requests"]),
+        tokens=_mean(usual.table["tokens"]),
+        tokens_per_s=1e9 * int(counted["tokens"].sum()) / elapsed if elapsed else None,
+        tpot_ms=usual.mean_ns / 1e6 if followed and usual.phase == "decode" else None,
+    )
 
 
 def _mean(series: pl.Series) -> float | None:

@@ -1,10 +1,8 @@
 """What a usual step is made of: the facts that a verdict is built from.
 
-A step lasts from its first GPU activity to the first of the next step, so that the time between
-steps counts; the last step ends with its last activity. Of all phases, the one that takes most time
-is meant. Steps that take more than `OUTLIER` times the median are left out: in recordings of
-several ranks the first collective holds the different starts of their profilers, and one pause
-would hide what every other step is like. Times are means over the remaining steps and over devices.
+Which steps are usual, and how long a step is, `attribution/usual_steps.py` defines. Of all phases,
+the one that takes most time is meant unless another is asked for. Times are means over the usual
+steps and over devices.
 
 A profile without steps is one step, from its first activity to its last, without stray ones.
 """
@@ -20,14 +18,13 @@ import polars as pl
 
 from solscope.arrays import series
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import StepBasis, UsualSteps, recording_basis, usual_steps
 from solscope.intervals import Int64s, Intervals, find_stray, overlap, union
 from solscope.patterns import lazy_pattern
 from solscope.views.device_time import DeviceTime, bounds
 from solscope.views.idle import CAUSES
 from solscope.views.warnings import STRAY_ONE_IN
 
-OUTLIER = 2.0
-"""A step that takes more than this many times the median is no usual one."""
 LAUNCH_GAP_NS = 1_000_000
 """No launch takes this long, even with a profiler; a longer gap holds other code."""
 COPIES = {
@@ -52,6 +49,8 @@ class StepIdle(msgspec.Struct, frozen=True):
     """Longer gaps in which the GPU waits mostly for the host."""
     in_graphs_ns: float
     """The part between two activities of one launch, which is that of a graph."""
+    gaps: dict[str, float]
+    """Number of gaps by their main cause."""
 
     @property
     def total_ns(self) -> float:
@@ -62,17 +61,12 @@ class StepIdle(msgspec.Struct, frozen=True):
 class TypicalStep(msgspec.Struct, frozen=True):
     """One usual step; all times are ns per step and device."""
 
-    phase: str | None
-    is_step: bool
-    """False where no steps are known, and this is the whole recording."""
+    basis: StepBasis
+    """The steps that the means are over; `wall_ns` is their step time."""
     devices: int
     """Devices that the means are over."""
-    steps: int
-    """Steps that the means are over, of the device with most of them."""
-    left_out: int
-    """Steps that take much longer."""
-    left_out_ns: float
-    """Mean time of one of them."""
+    device_steps: int
+    """Steps of all these devices: what sums are divided by."""
     wall_ns: float
     busy_ns: float
     compute_ns: float
@@ -106,8 +100,6 @@ class _Steps(msgspec.Struct, frozen=True):
     windows: Intervals
     end: Int64s
     """Where the last activity of each ends, no later than its window."""
-    left_out: Int64s
-    """Lengths of those that take much longer."""
 
 
 Totals = defaultdict[str, float]
@@ -124,6 +116,7 @@ class _Sums(msgspec.Struct):
     values: Totals = msgspec.field(default_factory=_zeros)
     idle: Totals = msgspec.field(default_factory=_zeros)
     between: Totals = msgspec.field(default_factory=_zeros)
+    gaps: Totals = msgspec.field(default_factory=_zeros)
     category: Totals = msgspec.field(default_factory=_zeros)
     exposed_copy: Totals = msgspec.field(default_factory=_zeros)
     comm: Totals = msgspec.field(default_factory=_zeros)
@@ -135,24 +128,24 @@ def copy_direction(name: str | None) -> str:
     return match.group() if match else "other"
 
 
-def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> TypicalStep | None:
-    """The usual step of a profile; null where nothing ran on a GPU."""
+def typical_step(
+    attributed: Attributed, times: Sequence[DeviceTime], usual: UsualSteps | None = None
+) -> TypicalStep | None:
+    """The usual step of a profile, or of one phase; null where nothing ran on a GPU."""
     if not times:
         return None
-    phase, is_step, devices = _find(attributed)
+    usual = usual or next(iter(usual_steps(attributed)), None)
+    devices = {} if usual is None or not usual.is_step else _by_process(usual)
     sums = _Sums()
     overhead = _overhead(attributed)
     # A device without a step of this phase, as one that only prefills, says nothing about it.
     meant = [(time, devices.get(_process(attributed, time))) for time in times]
     chosen = [(time, steps) for time, steps in meant if steps is not None]
     if not chosen:
-        phase, is_step, devices = None, False, {}
+        usual = None
         chosen = [(time, _recording(time)) for time in times]
     for time, steps in chosen:
         _add(sums, time, steps, overhead)
-    left_out = np.concatenate(
-        [steps.left_out for steps in devices.values()] or [np.zeros(0, np.int64)]
-    )
     whole = [(time, _recording(time).windows) for time, _ in chosen]
     recorded = sum(window.length for _, window in whole)
     busy = sum(_covered(window, time.busy) for time, window in whole)
@@ -160,15 +153,17 @@ def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> Typical
     value = {name: total / count for name, total in sums.values.items()}
     per_step = {
         name: {key: total / count for key, total in getattr(sums, name).items()}
-        for name in ("idle", "between", "category", "exposed_copy", "comm")
+        for name in ("idle", "between", "gaps", "category", "exposed_copy", "comm")
     }
+    wall_ms = value["wall"] / 1e6
     return TypicalStep(
-        phase=phase,
-        is_step=is_step,
+        basis=(
+            recording_basis(wall_ms)
+            if usual is None
+            else msgspec.structs.replace(usual.basis, step_ms=wall_ms)
+        ),
         devices=len(chosen),
-        steps=max((s.windows.start.size for s in devices.values()), default=1),
-        left_out=max((s.left_out.size for s in devices.values()), default=0),
-        left_out_ns=float(left_out.mean()) if left_out.size else 0.0,
+        device_steps=count,
         wall_ns=value["wall"],
         busy_ns=value["busy"],
         compute_ns=value["compute"],
@@ -180,6 +175,7 @@ def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> Typical
             launching_ns=value["launching"],
             long_gaps=value["long_gaps"],
             in_graphs_ns=value["graph_gaps"],
+            gaps=per_step["gaps"],
         ),
         activities=value["activities"],
         kernels=value["kernels"],
@@ -195,26 +191,14 @@ def typical_step(attributed: Attributed, times: Sequence[DeviceTime]) -> Typical
     )
 
 
-def _find(attributed: Attributed) -> tuple[str | None, bool, dict[int, _Steps]]:
-    """The phase that takes most time, whether it has steps, and those of each process."""
-    steps = attributed.steps.filter(pl.col("start_ns").is_not_null()).sort("start_ns")
-    timed = steps.with_columns(
-        pl.col("start_ns").shift(-1).over("process").fill_null(pl.col("end_ns")).alias("until")
-    ).with_columns((pl.col("until") - pl.col("start_ns")).alias("wall"))
-    whole = timed.filter(~pl.col("cut") & (pl.col("found_by") != "whole_profile"))
-    if whole.is_empty():
-        return None, False, {}
-    by_phase = whole.group_by("phase", maintain_order=True).agg(pl.col("wall").sum())
-    phase = by_phase.sort("wall", descending=True, maintain_order=True)["phase"][0]
-    chosen = whole.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)))
-    sums = {}
-    for of_process in chosen.partition_by("process"):
-        usual = pl.col("wall") <= OUTLIER * of_process["wall"].median()  # type: ignore[operator]
-        rows, longer = of_process.filter(usual), of_process.filter(~usual)
-        windows = Intervals(rows["start_ns"].to_numpy(), rows["until"].to_numpy())
+def _by_process(usual: UsualSteps) -> dict[int, _Steps]:
+    """The usual steps of each process."""
+    steps = {}
+    for rows in usual.table.partition_by("process"):
+        windows = Intervals(rows["start_ns"].to_numpy(), rows["until_ns"].to_numpy())
         end = np.minimum(rows["end_ns"].to_numpy(), windows.end)
-        sums[int(of_process["process"][0])] = _Steps(windows, end, longer["wall"].to_numpy())
-    return phase, True, sums
+        steps[int(rows["process"][0])] = _Steps(windows, end)
+    return steps
 
 
 def _process(attributed: Attributed, time: DeviceTime) -> int:
@@ -234,7 +218,7 @@ def _recording(time: DeviceTime) -> _Steps:
     if stray is not None:
         first, last = (stray.end, last) if stray.before else (first, stray.start)
     ends = np.array([last])
-    return _Steps(Intervals(np.array([first]), ends), ends, np.zeros(0, dtype=np.int64))
+    return _Steps(Intervals(np.array([first]), ends), ends)
 
 
 def _overhead(attributed: Attributed) -> Intervals:
@@ -301,8 +285,10 @@ def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
     length = np.maximum(end - start, 1)
     share = overlap(start, end, steps.windows) / length
     between = overlap(start, end, Intervals(steps.end, steps.windows.end)) / length
+    main = gaps["cause"].cast(pl.String).to_numpy()
     for cause in CAUSES:
         spent = gaps[cause].to_numpy()
+        sums.gaps[cause] += int(((share > 0) & (main == cause)).sum())
         sums.idle[cause] += float((spent * share).sum())
         sums.between[cause] += float((spent * between).sum())
     # Before the first activity of a device and after its last, nothing says why it was idle.

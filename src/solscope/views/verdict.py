@@ -16,6 +16,7 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import StepBasis
 from solscope.views.device_time import DeviceTime
 from solscope.views.typical_step import COPIES, TypicalStep, typical_step
 from solscope.views.verdict_words import (
@@ -126,6 +127,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Phase of the steps that this is about; null where it is not known, or for a recording."""
     steps: int
     """Steps that the figures are means over; 0 for the whole recording."""
+    basis: StepBasis | None = None
+    """These steps, and which ones were left out; null without a time line."""
 
 
 def verdict(attributed: Attributed, times: Sequence[DeviceTime]) -> Verdict:
@@ -293,14 +296,15 @@ class _Sentence:
             kind=kind,
             sentence=f"{sentence}{self._caveats(kind)}.",
             figures=[
-                Figure("step" if step.is_step else "recording", step.wall_ns / 1e6, "ms"),
+                Figure("step" if step.basis.steps else "recording", step.wall_ns / 1e6, "ms"),
                 Figure(name, self._pct(time), "%"),
                 figure,
             ],
             next=f"solscope {look} {shlex.quote(self.attributed.profile.path)}",
             busy_pct=self._pct(step.busy_ns),
-            phase=step.phase,
-            steps=step.steps if step.is_step else 0,
+            phase=step.basis.phase,
+            steps=step.basis.steps,
+            basis=step.basis,
         )
 
     def _caveats(self, kind: Kind) -> str:
@@ -308,15 +312,16 @@ class _Sentence:
         step, caveats = self.step, ""
         if step.devices > 1:
             caveats += f" (mean of {step.devices} GPUs)"
-        left_out = step.left_out * step.left_out_ns
-        if 100 * left_out >= LEFT_OUT_PCT * (left_out + step.steps * step.wall_ns):
-            steps, times = step.left_out + step.steps, step.left_out_ns / step.wall_ns
-            single = step.left_out == 1
+        basis = step.basis
+        outliers, outlier_ms = basis.left_out.outlier, basis.outlier_ms or 0.0
+        left_out = outliers * outlier_ms
+        if outliers and 100 * left_out >= LEFT_OUT_PCT * (left_out + basis.steps * basis.step_ms):
+            times, single = outlier_ms / basis.step_ms, outliers == 1
             caveats += (
-                f"; {step.left_out} of {steps} steps {'takes' if single else 'take'} {times:.1f} "
+                f"; {outliers} of {basis.of} steps {'takes' if single else 'take'} {times:.1f} "
                 f"times as long and {'is' if single else 'are'} not counted"
             )
-        if step.is_step and step.recording_pct < PART_PCT:
+        if basis.steps and step.recording_pct < PART_PCT:
             caveats += f"; these steps are {percent_text(step.recording_pct)} of the recording"
             idle = 100 - self._pct(step.busy_ns)
             if abs(step.recording_idle_pct - idle) >= LOSS_PCT:
@@ -336,10 +341,11 @@ class _Sentence:
         return "The GPU" if self.step.devices == 1 else "Each GPU"
 
     def _unit(self) -> str:
-        if not self.step.is_step:
+        basis = self.step.basis
+        if not basis.steps:
             return "the recording"
-        article = "the" if self.step.steps + self.step.left_out == 1 else "a"
-        return " ".join(word for word in (article, self.step.phase, "step") if word)
+        article = "the" if basis.of == 1 else "a"
+        return " ".join(word for word in (article, basis.phase, "step") if word)
 
     def _of_wall(self, time_ns: float) -> str:
         return f"{self._ms(time_ns)} of {self._ms(self.step.wall_ns)} ms"

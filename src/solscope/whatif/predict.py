@@ -15,6 +15,7 @@ from math import log2
 import msgspec
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import StepBasis
 from solscope.errors import InputError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
@@ -101,9 +102,14 @@ class Predictions(msgspec.Struct, frozen=True):
     profile: str
     phase: str | None
     steps: int
+    """Steps that the recorded step is the mean of; 0 for a recording without steps."""
+    basis: StepBasis
+    """These steps, and which ones were left out."""
     hardware: str
     recorded_ms: float
+    """Step time: mean from the start of a step to the start of the next."""
     recorded_gpu_ms: float
+    """GPU busy: the part of it in which anything runs."""
     batch: int | None
     context: float | None
     predictions: list[Prediction]
@@ -123,7 +129,8 @@ def predict_many(
     return Predictions(
         profile=step.profile,
         phase=step.phase,
-        steps=step.steps,
+        steps=step.basis.steps,
+        basis=step.basis,
         hardware=step.card.name,
         recorded_ms=step.wall_us / 1e3,
         recorded_gpu_ms=step.busy_us / 1e3,

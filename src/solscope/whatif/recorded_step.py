@@ -9,18 +9,17 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.graphs import replayed
+from solscope.attribution.usual_steps import StepBasis
 from solscope.errors import InputError
 from solscope.events import THREAD
 from solscope.hardware import Hardware
 from solscope.intervals import overlap, union
 from solscope.operators.from_config import Model
 from solscope.views.costs import CallKind, CallTable, find_calls
-from solscope.views.device_time import device_times
 from solscope.views.hotspots.fusion import tiny_runs
 from solscope.views.hotspots.window import Window, step_window
 from solscope.views.idle import SYNC_CALL, host_calls
 from solscope.views.operators import call_name, hardware_of
-from solscope.views.typical_step import typical_step
 
 QUEUED_GAP_US = 1.0
 """Gap between two kernels of a queue that never runs empty, where the GPU has no measured one."""
@@ -58,7 +57,7 @@ class RecordedStep:
     profile: str
     card: Hardware
     phase: str | None
-    steps: int
+    basis: StepBasis
     wall_us: float
     busy_us: float
     between_us: float
@@ -86,13 +85,12 @@ def recorded_step(
     """The usual step of the phase that takes most time."""
     path = attributed.profile.path
     card = card or hardware_of(attributed)
-    times = device_times(attributed)
-    usual = typical_step(attributed, times)
+    window = step_window(attributed)
+    usual = window.typical
     if usual is None:
         raise InputError(f"{path}: nothing ran on a GPU, so there is nothing to predict")
     if card is None:
         raise InputError(f"{path}: the GPU is not known; name it with --hardware")
-    window = step_window(attributed)
     table = find_calls(attributed, model)
     calls = window.of(table.calls)
     lines = _lines(calls, table, window)
@@ -103,7 +101,7 @@ def recorded_step(
         profile=path,
         card=card,
         phase=window.phase,
-        steps=window.count,
+        basis=usual.basis,
         wall_us=usual.wall_ns / 1e3,
         busy_us=usual.busy_ns / 1e3,
         between_us=between / 1e3,
@@ -121,7 +119,7 @@ def recorded_step(
 
 
 def _lines(calls: pl.DataFrame, table: CallTable, window: Window) -> list[Line]:
-    steps = max(1, window.count)
+    steps = window.count
     saved: dict[int, int] = {}
     facts = {c: (k, t) for c, k, t in calls.select("call", "kind", "time_ns").iter_rows()}
     for run in tiny_runs(calls, table):
@@ -156,7 +154,7 @@ def _replayed(attributed: Attributed, window: Window) -> bool:
 
 def _waiting(attributed: Attributed, window: Window) -> float:
     """Nanoseconds per step that the launching thread waits for the GPU."""
-    if not window.count:
+    if window.usual is None:
         return 0.0
     calls = host_calls(attributed.profile.events)
     names = calls["name"].cast(pl.String).unique().to_list()
@@ -167,25 +165,24 @@ def _waiting(attributed: Attributed, window: Window) -> float:
     busiest = threads.sort("len", *THREAD, descending=True).head(1)
     own = waits.join(busiest, on=THREAD, nulls_equal=True)
     begin = own["start_ns"].to_numpy()
-    first = window.steps["start_ns"].to_numpy().min(keepdims=True)
-    last = window.steps["end_ns"].to_numpy().max(keepdims=True)
+    # Steps of one process; all others take about as long.
+    steps = window.usual.table.filter(pl.col("process") == pl.col("process").min())
     cover = union(begin, begin + own["dur_ns"].to_numpy())
-    return float(overlap(first, last, cover)[0]) / window.count
+    waited = overlap(steps["start_ns"].to_numpy(), steps["until_ns"].to_numpy(), cover)
+    return float(waited.sum()) / steps.height
 
 
 def _layers(attributed: Attributed, window: Window) -> float:
     """Layers of a step, on one device."""
     rows = window.of(attributed.activities).filter(pl.col("place") == "layer")
-    devices = max(1, rows.select("rank", "device").n_unique())
-    layers = rows.select("rank", "device", "pass", "layer").n_unique()
-    return layers / devices / max(1, window.count)
+    return rows.select("rank", "device", "pass", "layer").n_unique() / window.count
 
 
 def _batch(window: Window, lines: list[Line]) -> int | None:
     """Requests of a step: as its name states, else rows of attention."""
-    if window.count:
+    if window.usual is not None:
         for name in ("requests", "tokens"):
-            stated = window.steps[name].median()
+            stated = window.usual.table[name].median()
             if isinstance(stated, (int, float)):
                 return max(1, round(stated))
     batch = _attention(lines, "batch")

@@ -56,4 +56,4 @@ def test_a_step_that_the_recording_cuts_off_is_not_the_usual_one() -> None:
     assert made.steps["cut"].to_list() == [True, False, False, False]
     found = typical_step(made, device_times(made))
     assert found is not None
-    assert (found.phase, found.steps) == ("decode", 3)
+    assert (found.basis.phase, found.basis.steps, found.basis.of) == ("decode", 2, 3)

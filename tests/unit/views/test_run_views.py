@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from solscope import cli
+from solscope.attribution.usual_steps import LeftOut, StepBasis
 from solscope.compare.run_gate import _step_times, gate_runs
 from solscope.compare.runs import PARTS, compare_runs
 from solscope.errors import UsageError
@@ -216,7 +217,8 @@ def table_of(phase: str, step_ms: float, saved_us: float) -> HotspotTable:
         efficiency_pct=None, recoverable_us=saved_us, recoverable_pct_of_step=0.0,
         confidence="high", why="", advice="",
     )  # fmt: skip
-    return HotspotTable("p", None, phase, 5, step_ms, 80.0, HotspotCoverage(None), [row])
+    basis = StepBasis(phase, 5, 5, step_ms, "start_to_start", LeftOut(), None)
+    return HotspotTable("p", None, phase, 5, basis, step_ms, 80.0, HotspotCoverage(None), [row])
 
 
 def test_the_work_list_of_a_run_is_about_one_phase() -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.graphs import launched_by_graph
-from solscope.compare.units import WHOLE
+from solscope.attribution.usual_steps import WHOLE
 from solscope.diagnose.labels import copy_kind
 from solscope.diagnose.observe.behavior import observe_cycles
 from solscope.diagnose.observe.host_line import host_lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.steps import every_phase
 from solscope.report.layout.tables import Column, numbers, table
 from solscope.text import clean
 from solscope.views.efficiency import LEAST_COST_PCT, EfficiencyTable, Rates
@@ -15,9 +16,9 @@ _NOTE = (
     "overlapped: the busiest unit alone; costed = GPU time whose FLOP and bytes are known"
 )
 _TIME = {
-    "phase": "ms = mean time from the start of a step to the start of the next; ",
-    "step": "ms = from the start of a step to the start of the next; ",
-    "layer": "ms = mean GPU time of a layer; ",
+    "phase": "ms = step time, mean, to the start of the next; GPU ms = sum of kernel times; ",
+    "step": "ms = step time, to the start of the next; GPU ms = sum of kernel times; ",
+    "layer": "ms = GPU ms = sum of kernel times of a layer, mean; ",
 }
 
 
@@ -43,6 +44,8 @@ def efficiency_parts(result: EfficiencyTable, screen: Screen) -> list[Printable]
         Text(""),
         Text(_TIME[result.by] + _NOTE),
     ]
+    if result.by != "step":
+        parts.append(Text(f"over {every_phase(result.basis)}"))
     if any((row.cost_pct or 0.0) < LEAST_COST_PCT for row in result.rows):
         why = (
             "kernels of graphs have no recorded shapes; add --with an eager profile, or "

@@ -7,6 +7,7 @@ from solscope.report.forms import Screen, form
 from solscope.report.layout.labels import short_labels
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import number
+from solscope.report.layout.steps import steps_counted
 from solscope.report.layout.tables import Column, numbers, table, warning_lines
 from solscope.text import clean
 
@@ -19,7 +20,7 @@ _COLUMNS = (
     *numbers(("limit", 4), "verdict"),
 )
 _MEASURED = {
-    "start_to_start": "start of a step to the start of the next; a profile's last step has none",
+    "start_to_start": "start of a step to the start of the next",
     "extent": "first start to last end of a step on the GPU",
 }
 
@@ -42,12 +43,26 @@ def gate_parts(result: GateResult, screen: Screen) -> list[Printable]:
             table(_COLUMNS, rows, screen.width),  # type: ignore[list-item]
             Text(""),
             *(Text(f"step time: {_MEASURED[name]}") for name in measured),
+            *_bases(result),
             Text(
                 "the interval covers the steps of these recordings; one run may differ from the "
                 "next by more"
             ),
         ]
     return [*parts, *warning_lines(result.warnings)]
+
+
+def _bases(result: GateResult) -> list[Text]:
+    """Which steps were tested on each side, where some were left out."""
+    sides: list[dict[str, None]] = [{}, {}]
+    for check in result.checks:
+        for texts, basis in zip(sides, check.basis, strict=False):
+            texts[steps_counted(basis)] = None
+    return [
+        Text(f"{side}: {'; '.join(texts)}")
+        for side, texts in zip(("baseline", "candidate"), sides, strict=True)
+        if texts
+    ]
 
 
 def _limits(result: GateResult) -> str:

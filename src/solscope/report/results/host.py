@@ -5,6 +5,7 @@ from __future__ import annotations
 from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.steps import every_phase
 from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.text import clean
 from solscope.views.host import HostTable, Waiting
@@ -16,13 +17,14 @@ def host_parts(h: HostTable, screen: Screen, *, top: int) -> list[Printable]:
     parts: list[Printable] = [
         Text(
             f"{clean(h.profile)}: the GPU waits {number(h.waiting_ms)} of {number(h.span_ms)} ms "
-            f"for the host ({pct(h.waiting_pct)})",
+            f"of the recording for the host ({pct(h.waiting_pct)})",
             style="bold",
         ),
         Text(_launches(h)),
     ]
     if h.between_steps_ms is not None:
-        parts.append(Text(f"between steps: {number(h.between_steps_ms, 3)} ms of waiting each"))
+        waited = f"between steps: {number(h.between_steps_ms, 3)} ms of waiting each"
+        parts.append(Text(f"{waited}, mean of {every_phase(h.basis)}"))
     for title, rows in (
         ("by section (innermost annotation)", h.sections),
         ("by operator (outermost)", h.operators),

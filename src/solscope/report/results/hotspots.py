@@ -5,6 +5,7 @@ from __future__ import annotations
 from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.steps import mean_step
 from solscope.report.layout.tables import BAR_WIDTH, Column, numbers, table, with_bars
 from solscope.report.results.operators import axes_text, known_costs
 from solscope.text import clean
@@ -60,13 +61,7 @@ _COLUMNS = (
 
 def _heading(result: HotspotTable) -> str:
     card = result.hardware or "unknown hardware: no bounds (name it with --hardware)"
-    phase = f"{result.phase} " if result.phase else ""
-    unit = (
-        f"per {phase}step of {result.step_ms:.3f} ms from first start to last end, "
-        f"mean of {result.steps}"
-    )
-    whole = f"no whole step found: per profile of {result.step_ms:.3f} ms"
-    return clean(f"{result.profile} on {card}; {unit if result.steps else whole}")
+    return clean(f"{result.profile} on {card}; per {mean_step(result.basis)}")
 
 
 def _row(row: Hotspot) -> list[str]:

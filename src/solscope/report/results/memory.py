@@ -5,6 +5,7 @@ from __future__ import annotations
 from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.steps import every_phase
 from solscope.report.layout.tables import Column, numbers, table
 from solscope.text import clean
 from solscope.views.memory import MemoryTable
@@ -33,7 +34,8 @@ def memory_parts(m: MemoryTable, screen: Screen, *, top: int) -> list[Printable]
     if m.allocations_per_step is not None:
         parts.append(
             Text(
-                f"per step (mean of {m.steps}): {m.allocations_per_step:,.0f} allocations, "
+                f"per step (mean of {every_phase(m.basis)}): "
+                f"{m.allocations_per_step:,.0f} allocations, "
                 f"{_megabytes(m.allocated_per_step)} MB taken, "
                 f"{_megabytes(m.growth_per_step)} MB kept"
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import micro, number
+from solscope.report.layout.steps import mean_step
 from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.text import clean
 from solscope.whatif.predict import PredictedLine, Prediction, Predictions
@@ -15,7 +16,6 @@ from solscope.whatif.predict import PredictedLine, Prediction, Predictions
 @form("whatif", Predictions)
 def whatif_parts(result: Predictions, screen: Screen, *, top: int) -> list[Printable]:
     """The recorded step, then the predicted one or ones."""
-    phase = f"{result.phase} " if result.phase else ""
     sizes = [
         None if result.batch is None else f"batch {result.batch}",
         None if result.context is None else f"context {result.context:,.0f}",
@@ -23,9 +23,8 @@ def whatif_parts(result: Predictions, screen: Screen, *, top: int) -> list[Print
     stated = "".join(f", {size}" for size in sizes if size)
     parts: list[Printable] = [
         Text(
-            f"{clean(result.profile)} on {result.hardware}: a {phase}step of "
-            f"{number(result.recorded_ms, 3)} ms to the start of the next, "
-            f"{number(result.recorded_gpu_ms, 3)} ms of it on the GPU{stated}",
+            f"{clean(result.profile)} on {result.hardware}: {mean_step(result.basis)}; GPU busy "
+            f"for {number(result.recorded_gpu_ms, 3)} ms of it{stated}",
             style="bold",
         ),
         Text(""),

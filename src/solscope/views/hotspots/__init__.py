@@ -1,7 +1,7 @@
 """What to fix first: everything a step could do without, ranked by the time it would save.
 
-Times are means per step, over the whole steps of the phase that takes most time. Five kinds of rows
-share no time with one another:
+Times are means per step and GPU, over the usual steps of the phase that takes most time
+(`attribution/usual_steps.py`). Five kinds of rows share no time with one another:
 
 * operator: calls of one operator with one set of axes in one role, against their bound. Saved is
   the time above bound / target.
@@ -10,7 +10,7 @@ share no time with one another:
 * comm: communication, by collective. Saved is the part that no computation hides.
 * copy: memory copies, by direction. Saved is the part that nothing else hides. Copies within a GPU
   are operators where the hardware is known, because they have a bound.
-* idle: gaps between the activities of a step, by cause.
+* idle: gaps between activities, in a step and between steps, by cause.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def hotspots_of_calls(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,
         phase=window.phase,
-        steps=window.count,
+        steps=window.basis.steps,
+        basis=window.basis,
         step_ms=window.step_ns / 1e6,
         target_pct=target_pct,
         coverage=HotspotCoverage(_cost_pct(calls, table), replays_graphs(attributed)),

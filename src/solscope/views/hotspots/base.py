@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from solscope.attribution.usual_steps import StepBasis
 from solscope.views.percent import percent_of
 
 if TYPE_CHECKING:
@@ -107,9 +108,11 @@ class HotspotTable(msgspec.Struct, frozen=True):
     phase: str | None
     """Phase of the steps; null when it is not known."""
     steps: int
-    """Whole steps that the means are over; 0 when none was found: then per profile."""
+    """Steps that the means are over; 0 when none was found: then per recording."""
+    basis: StepBasis
+    """These steps, and which ones were left out."""
     step_ms: float
-    """Mean time of these steps, from the first start to the last end of their activities."""
+    """Step time: mean from the start of a step to the start of the next."""
     target_pct: float
     coverage: HotspotCoverage
     hotspots: list[Hotspot]

@@ -64,12 +64,12 @@ def exposed_copies(
                 sums.count += 1
                 sums.time_ns += int(time)
                 sums.exposed_ns += int(shown)
-    return [_row(name, sums, len(devices), window) for name, sums in spent.items()]
+    return [_row(name, sums, window) for name, sums in spent.items()]
 
 
-def _row(direction: str, sums: _Spent, devices: int, window: Window) -> Hotspot:
-    per_step = sums.count / devices / max(1, window.count)
-    time_us, saved = (window.per_step(ns / devices) for ns in (sums.time_ns, sums.exposed_ns))
+def _row(direction: str, sums: _Spent, window: Window) -> Hotspot:
+    per_step = sums.count / window.count
+    time_us, saved = (window.per_step(ns) for ns in (sums.time_ns, sums.exposed_ns))
     where = COPIES.get(direction, "copies").removeprefix("copies")
     return lost_time(
         "copy",

@@ -63,7 +63,7 @@ def _name(kind: CallKind) -> str:
 def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> Hotspot:
     total_us = window.per_step(sum(map(sum, times)))
     fused_us = window.per_step(sum(map(max, times)))
-    runs = len(times) / max(1, window.count)
+    runs = len(times) / window.count
     return lost_time(
         "fusion",
         " + ".join(names),

@@ -21,13 +21,15 @@ from solscope.views.device_time import bounds
 from solscope.views.hotspots import advice
 from solscope.views.hotspots.base import Hotspot, lost_time, mean_count, take
 from solscope.views.hotspots.window import Window
-from solscope.views.idle import CAUSES, idle_gaps
-from solscope.views.typical_step import LAUNCH_GAP_NS
+from solscope.views.idle import CAUSES
+from solscope.views.typical_step import StepIdle
 
 MANY_GAPS = 20
 """Slow launches make at least this many gaps per step."""
 SLOW_LAUNCHES_PCT = 15.0
 """Slow launches are named from this share of a step in short gaps on."""
+BETWEEN = 0.05
+"""The part of idle time between steps is named from this share of it on."""
 UNNAMED = "communication"
 """Communication whose kernel does not say which collective it is."""
 
@@ -75,9 +77,7 @@ def exposed_communication(
             kind.time_ns, kind.exposed_ns = kind.time_ns + int(time), kind.exposed_ns + int(shown)
             kind.count += 1
     least = _least(calls, table, card)
-    return [
-        _comm_row(name, comm, least.get(name), len(devices), window) for name, comm in spent.items()
-    ]
+    return [_comm_row(name, comm, least.get(name), window) for name, comm in spent.items()]
 
 
 def _operators_of(
@@ -91,18 +91,10 @@ def _operators_of(
 
 
 def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:
-    """Gaps between the activities of a step, by cause."""
-    devices = _devices(attributed, window)
-    spent = dict.fromkeys(CAUSES, (0, 0, 0))
-    for device in devices:
-        for cause, *sums in _gaps(attributed, device, window):
-            time, count, short = (a + b for a, b in zip(spent[cause], sums, strict=True))
-            spent[cause] = (time, count, short)
-    rows = [
-        _idle_row(cause, time / len(devices), count / len(devices), short / len(devices), window)
-        for cause, (time, count, short) in spent.items()
-        if devices
-    ]
+    """Gaps between activities by cause, in a step and up to the next one."""
+    if window.typical is None:
+        return []
+    rows = [_idle_row(cause, window.typical.idle, window) for cause in CAUSES]
     if not replays_graphs(attributed):
         return rows
     # Who replays graphs already needs no advice to use them.
@@ -135,12 +127,10 @@ def _least(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict
     }
 
 
-def _comm_row(
-    name: str, comm: _Comm, least: _Least | None, devices: int, window: Window
-) -> Hotspot:
-    per_step = comm.count / devices / max(1, window.count)
-    time_us, saved = (window.per_step(ns / devices) for ns in (comm.time_ns, comm.exposed_ns))
-    bound_us = None if least is None else window.per_step(1e3 * least.time_us / devices)
+def _comm_row(name: str, comm: _Comm, least: _Least | None, window: Window) -> Hotspot:
+    per_step = comm.count / window.count
+    time_us, saved = (window.per_step(ns) for ns in (comm.time_ns, comm.exposed_ns))
+    bound_us = None if least is None else window.per_step(1e3 * least.time_us)
     why = (
         f"{mean_count(per_step, 'call')} {take(per_step)} {time_us:.2f} µs, {saved:.2f} µs of it "
         "while nothing computes"
@@ -162,38 +152,19 @@ def _comm_row(
     )
 
 
-def _gaps(
-    attributed: Attributed, rows: pl.DataFrame, window: Window
-) -> list[tuple[str, int, int, int]]:
-    """Gaps of one device inside a step: cause, time, number, and the time in short ones."""
-    gaps = idle_gaps(attributed, rows, union(*bounds(rows)))
-    if window.count:
-        steps = window.steps.select("start_ns", pl.col("end_ns").alias("step_end")).sort("start_ns")
-        gaps = gaps.sort("start_ns").join_asof(steps, on="start_ns", strategy="backward")
-        gaps = gaps.filter(pl.col("end_ns") <= pl.col("step_end"))
-    short = gaps["end_ns"] - gaps["start_ns"] <= LAUNCH_GAP_NS
-    return [
-        (
-            cause,
-            int(gaps[cause].sum()),
-            int((gaps["cause"] == cause).sum()),
-            int(gaps[cause].filter(short).sum()),
-        )
-        for cause in CAUSES
-    ]
-
-
-def _idle_row(cause: str, time_ns: float, count: float, short_ns: float, window: Window) -> Hotspot:
-    time_us = window.per_step(time_ns)
-    per_step = count / max(1, window.count)
-    why = f"{mean_count(per_step, 'gap') if count else 'parts of other gaps'}; {CAUSES[cause]}"
-    short_pct = window.pct(window.per_step(short_ns))
-    slow = cause == "host" and per_step >= MANY_GAPS and short_pct >= SLOW_LAUNCHES_PCT
+def _idle_row(cause: str, idle: StepIdle, window: Window) -> Hotspot:
+    time_us, between_us = (part.get(cause, 0.0) / 1e3 for part in (idle.by_cause, idle.between))
+    gaps = idle.gaps.get(cause, 0.0)
+    why = f"{mean_count(gaps, 'gap') if gaps else 'parts of other gaps'}; {CAUSES[cause]}"
+    if between_us >= BETWEEN * time_us > 0:
+        why += f"; {between_us:,.2f} µs of it between steps"
+    short_pct = window.pct(idle.launching_ns / 1e3)
+    slow = cause == "host" and gaps >= MANY_GAPS and short_pct >= SLOW_LAUNCHES_PCT
     return lost_time(
         "idle",
         cause,
         window,
-        calls_per_step=per_step,
+        calls_per_step=gaps,
         time_us=time_us,
         saved_us=time_us,
         confidence="low" if cause == "unlinked" else "medium",

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from solscope.ranks.analysis import Analysis
 from solscope.views.hotspots.advice import ANY_LATE_RANK, TRANSFER, late_rank
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable, mean_count, take
-from solscope.views.run_roles import phases, step_phases
+from solscope.views.run_roles import phases, run_basis, step_phases
 
 LEAST_PCT = 0.5
 """Waiting that costs less of a step than this is not listed."""
@@ -65,6 +65,7 @@ def run_hotspots(
         hardware=example.hardware,
         phase=phase,
         steps=int(steps.numbers.size) or example.steps,
+        basis=run_basis(analysis, phase, step_us / 1e3) if steps.numbers.size else example.basis,
         step_ms=step_us / 1e3,
         target_pct=example.target_pct,
         coverage=HotspotCoverage(

@@ -87,11 +87,11 @@ def streamed_bytes(
     Each call is assumed to read its own weights, as the layers of a model do.
     """
     kinds = OF_LAYERS.get(window.phase or "", ALWAYS)
-    if card is None or not window.count:
+    if card is None or window.usual is None:
         return Streamed(kinds, 0.0)
     counts = calls.group_by("kind", maintain_order=True).len().iter_rows()
     read = sum(count * _read(table.kinds[at].cost, kinds) for at, count in counts)
-    per_step = read / window.count / max(1, calls.select("rank", "device").n_unique())
+    per_step = read / window.count
     cache_bytes = max(card.value(f"{cache}.size") or 0.0 for cache in CACHES)
     return Streamed(kinds, max(0.0, 1 - cache_bytes / per_step) if per_step else 0.0)
 
@@ -154,7 +154,7 @@ def _operator(
     window: Window,
     target_pct: float,
 ) -> Hotspot:
-    per_step = spent.calls / max(1, window.count)
+    per_step = spent.calls / window.count
     time_us = window.per_step(spent.time_ns)
     bound_us = (least.time_us or 0.0) * per_step
     goal = reference.time_us * per_step * 100 / target_pct

@@ -119,7 +119,8 @@ def _part_columns(what: str, labels: Sequence[str]) -> list[Column]:
 
 def _step_rows(phase: PhaseComparison) -> Iterator[list[str]]:
     steps = [side for side in phase.steps if side is not None]
-    yield ["steps", *(str(side.count) for side in steps), *([""] * (2 * (len(steps) == 2)))]
+    empty = [""] * (2 * (len(steps) == 2))
+    yield ["steps", *(f"{side.basis.steps} of {side.basis.of}" for side in steps), *empty]
     for label, field in _STEP_FIELDS:
         values = [_field(side, field) for side in steps]
         if any(value is not None for value in values):

@@ -18,6 +18,7 @@ from solscope.report.layout.markdown import (
     markdown_table,
 )
 from solscope.report.layout.quantities import share_known
+from solscope.report.layout.steps import every_phase
 from solscope.report.layout.tables import BAR_WIDTH, Column, table, warning_lines, with_bars
 from solscope.report.results.layers.runs import csv_run_layers, run_layers_parts, spreadsheet_text
 from solscope.text import clean, shorten
@@ -75,7 +76,8 @@ def layers_parts(result: LayerTable, screen: Screen, *, kernels: bool) -> list[P
         ]
     if len(result.profiles) == 2 and fit == 1:
         parts.append(Text(f"columns left out at {screen.width}: diff µs, ratio", style="dim"))
-    parts += [Text(""), Text(_coverage(result)), *_warnings(result)]
+    steps = [Text(line) for line in _steps(result)]
+    parts += [Text(""), *steps, Text(_coverage(result)), *_warnings(result)]
     return parts
 
 
@@ -162,7 +164,8 @@ def markdown_layers(result: LayerTable) -> str:
         for name, warnings in zip(result.profiles, result.warnings, strict=True)
         for warning in warnings
     ]
-    return "\n".join([*out, "", _coverage(result), "", *notes, ""])
+    steps = [part for line in _steps(result) for part in (markdown_cell(line), "")]
+    return "\n".join([*out, "", *steps, _coverage(result), "", *notes, ""])
 
 
 def csv_layers(result: LayerTable) -> str:
@@ -251,6 +254,17 @@ def _title(result: LayerTable) -> str:
     stat = {"mean": "mean", "median": "median (does not add up)", "p90": "p90 (does not add up)"}
     passes = _several(result.passes, "pass", "passes")
     return f"{phase}, {stat[result.stat]} per {result.per}, over {passes}"
+
+
+def _steps(result: LayerTable) -> list[str]:
+    """Which steps the passes are in; one line per profile, where they differ."""
+    texts = [every_phase(basis) for basis in result.basis]
+    if len(set(texts)) < 2:
+        return [f"passes of {text}" for text in texts[:1]]
+    return [
+        f"{clean(name)}: passes of {text}"
+        for name, text in zip(result.profiles, texts, strict=True)
+    ]
 
 
 def _coverage(result: LayerTable) -> str:

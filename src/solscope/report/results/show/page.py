@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from solscope.attribution.usual_steps import OUTLIER
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import counted, mean_count, micro, number, pct
 from solscope.report.layout.sparkline import sparkline
+from solscope.report.layout.steps import every_phase
 from solscope.report.layout.tables import (
     WIDE,
     Column,
@@ -21,7 +23,7 @@ from solscope.report.results.show.lines import coverage_line, execution_lines, v
 from solscope.text import clean
 from solscope.views.idle import CAUSES
 from solscope.views.percent import percent_of
-from solscope.views.steps import StepTimes
+from solscope.views.steps import LEAST_STEPS, StepTimes
 from solscope.views.summary import Summary
 
 LINE, LONGEST_LINE = 9, 40
@@ -50,8 +52,7 @@ def show_page(s: Summary, width: int, full_names: bool, times: StepTimes | None)
         parts += [Text(""), title_line, _category_table(s, width, times is not None)]
     if s.steps.phases and s.steps.found_by != "whole_profile":
         parts += [Text(""), heading(_steps_title(s)), _step_table(s, width, times or {})]
-        if any((phase.gap_p50_ms or 0.0) < 0 for phase in s.steps.phases):
-            parts.append(Text("negative gap: a step starts on the GPU before the last one ends"))
+        parts += _steps_notes(s)
     if s.top_kernels:
         parts += [Text(""), heading("top kernels"), _kernel_table(s, width, full_names)]
     if s.categories:
@@ -141,39 +142,60 @@ def _kernel_table(s: Summary, width: int, full_names: bool) -> Printable:
 
 
 def _steps_title(s: Summary) -> str:
-    cut = f", {s.steps.cut} cut off and not counted below" if s.steps.cut else ""
     how = s.steps.found_by or ""
     # The name of an anchor is that of a function, and stays as it is.
     how = how if how.startswith("anchor ") else how.replace("_", " ")
-    return f"{counted(s.steps.count, 'step')} (found by {how}{cut}), from first start to last end"
+    return (
+        f"{counted(s.steps.count, 'step')} (found by {how}), step time from the start of a step to "
+        "the start of the next"
+    )
 
 
 def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:
     several = any(len(phase_times) > 1 for phase_times in times.values())
     columns = [
         Column("phase", text=True),
-        *numbers("steps", "p50 ms", ("p90 ms", 4), ("p99 ms", 5), ("gap p50 ms", 2)),
-        *numbers(("requests", 1), ("tokens", 1), "tokens/s", "TPOT ms"),
+        *numbers("steps", "mean ms", ("p50 ms", 4), ("p90 ms", 5), ("p99 ms", 5)),
+        *numbers(("slowest ms", 5), ("gap p50 ms", 2)),
+        *numbers(("requests", 1), ("tokens", 1), "tokens/s"),
         *([Column("in order", text=True, spare=3, style="cyan")] if several else []),
     ]
     size = min(max(LINE, width - STEP_NUMBERS), LONGEST_LINE)
     rows = [
         (
             p.phase or "not known",
-            f"{p.count:,}",
-            number(p.p50_ms, 3),
-            number(p.p90_ms, 3) if p.count > 1 else "",
-            number(p.p99_ms, 3) if p.count > 1 else "",
+            f"{p.basis.steps:,}",
+            number(p.basis.step_ms, 3),
+            number(p.p50_ms, 3) if p.count > 1 else "",
+            number(p.p90_ms, 3) if p.p90_ms is not None else "",
+            number(p.p99_ms, 3) if p.p99_ms is not None else "",
+            number(p.slowest_ms, 3) if p.count > 1 else "",
             number(p.gap_p50_ms, 3),
             mean_count(p.requests),
             mean_count(p.tokens),
             number(p.tokens_per_s, 0),
-            number(p.tpot_ms, 3),
             *([sparkline(times[p.phase], size) if p.count > 1 else ""] if several else []),
         )
         for p in s.steps.phases
     ]
     return table(columns, rows, width)
+
+
+def _steps_notes(s: Summary) -> list[Printable]:
+    """Which steps the table is about, and what is missing in it."""
+    bases = [phase.basis for phase in s.steps.phases]
+    notes = []
+    if any(basis.of > 1 for basis in bases):
+        notes.append(f"mean over {every_phase(bases)}")
+    if any(basis.left_out.outlier for basis in bases):
+        notes.append(f"quantiles and slowest include steps over {OUTLIER:g} times the median")
+    if any(basis.measured == "extent" for basis in bases):
+        notes.append("where no step follows, the step time ends with the last activity of the step")
+    if any(1 < phase.count < LEAST_STEPS[0.99] for phase in s.steps.phases):
+        notes.append(f"p90 needs {LEAST_STEPS[0.9]} steps, p99 {LEAST_STEPS[0.99]}")
+    if any((phase.gap_p50_ms or 0.0) < 0 for phase in s.steps.phases):
+        notes.append("negative gap: a step starts on the GPU before the last one ends")
+    return [Text(note) for note in notes]
 
 
 def _device_table(s: Summary, width: int) -> Printable:
