@@ -29,6 +29,7 @@ from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
 from solscope.views.percent import percent_of
+from solscope.views.steps import LEAST_STEPS
 
 UNLIKE = 1.05
 """Steps are called unlike when their mean requests or tokens differ by more than this factor."""
@@ -64,7 +65,8 @@ class StepTimes(msgspec.Struct, frozen=True):
     mean_ms: float
     """Mean from the first start to the last end on the GPU; also as `p50_ms` and `p90_ms`."""
     p50_ms: float
-    p90_ms: float
+    p90_ms: float | None
+    """Null with fewer than 10 steps; so is `gap_p90_ms`."""
     gap_ms: float
     """Mean gap up to the next step; 0 where none follows, negative where steps overlap."""
     gap_p50_ms: float | None
@@ -209,7 +211,7 @@ def _step_times(unit: Unit) -> StepTimes | None:
         time_ms=int(extent.sum()) / unit.count / 1e6 + unit.gap_ms,
         mean_ms=int(extent.sum()) / unit.count / 1e6,
         p50_ms=_quantile(extent, 0.5) or 0.0,
-        p90_ms=_quantile(extent, 0.9) or 0.0,
+        p90_ms=_quantile(extent, 0.9),
         gap_ms=unit.gap_ms,
         gap_p50_ms=_quantile(gaps, 0.5),
         gap_p90_ms=_quantile(gaps, 0.9),
@@ -222,7 +224,7 @@ def _step_times(unit: Unit) -> StepTimes | None:
 
 
 def _quantile(ns: pl.Series, q: float) -> float | None:
-    value = ns.quantile(q, "linear")
+    value = None if ns.len() < LEAST_STEPS[q] else ns.quantile(q, "linear")
     return None if value is None else value / 1e6
 
 

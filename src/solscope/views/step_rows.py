@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import usual_steps
 from solscope.errors import InputError, UsageError
 from solscope.views.device_time import DeviceTime, device_times
 from solscope.views.idle import CAUSES
@@ -63,7 +64,7 @@ class StepRow(msgspec.Struct, frozen=True):
     requests: int | None
     tokens: int | None
     typical_ms: float | None
-    """Median of the phase; null with too few steps."""
+    """Median step time of the phase, outliers included; null with too few steps."""
     excess_ms: float | None
     slow: bool
     unusual: list[Unusual]
@@ -91,7 +92,7 @@ def step_rows(attributed: Attributed) -> StepTable:
     parts = _parts(steps, time)
     wall = steps["until"].to_numpy() - steps["start_ns"].to_numpy()
     phases = steps["phase"].cast(pl.String).to_list()
-    usual = _medians(phases, wall, parts)
+    usual = _medians(phases, wall, parts, _measured(attributed, steps))
     origin = int(time.busy.start[0])
     rows = [
         _row(origin, row, float(wall[index]), {k: float(v[index]) for k, v in parts.items()}, usual)
@@ -227,11 +228,21 @@ def _parts(steps: pl.DataFrame, time: DeviceTime) -> dict[str, np.ndarray]:
 Medians = dict["str | None", "tuple[float, float, dict[str, float]] | None"]
 
 
-def _medians(phases: list[str | None], wall: np.ndarray, parts: dict[str, np.ndarray]) -> Medians:
-    """By phase: median and spread of the wall time, and the median of every part."""
+def _measured(attributed: Attributed, steps: pl.DataFrame) -> np.ndarray:
+    """Which steps have a step time: all but the last, which no step follows."""
+    last: set[int] = set()
+    for usual in usual_steps(attributed):
+        last.update(usual.others.filter(pl.col("reason") == "last")["step"].to_list())
+    return np.array([number not in last for number in steps["step"].to_list()])
+
+
+def _medians(
+    phases: list[str | None], wall: np.ndarray, parts: dict[str, np.ndarray], measured: np.ndarray
+) -> Medians:
+    """By phase: median and spread of the step time, and the median of every part."""
     by_phase: Medians = {}
     for phase in dict.fromkeys(phases):
-        mine = np.array([p == phase for p in phases])
+        mine = np.array([p == phase for p in phases]) & measured
         if mine.sum() < FEW_STEPS:
             by_phase[phase] = None
             continue

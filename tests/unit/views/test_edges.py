@@ -21,7 +21,7 @@ def decode(number: int, text: str) -> list[dict[str, Any]]:
 
 def test_of_equally_common_passes_those_with_most_layers_count() -> None:
     deep = f"E{LAYER * 3}NGT"
-    result = layers([attributed(*decode(1, MODEL), *decode(2, deep))], ["p"])
+    result = layers([attributed(*decode(1, MODEL), *decode(2, deep), *decode(3, MODEL))], ["p"])
     assert result.passes == [1]
     assert [kind.layers for kind in result.layer_kinds] == [[3]]
 

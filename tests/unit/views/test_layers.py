@@ -46,8 +46,8 @@ def closes(result: LayerTable) -> None:
                 assert roles == pytest.approx(group.sum_us[i] or 0, abs=1e-9)
 
 
-ONE = attributed(*decode(1), *decode(2, dur=30))
-"""Two decode steps of 24 kernels, of 10 and of 30 ns each: 20 ns on average."""
+ONE = attributed(*decode(1), *decode(2, dur=30), *decode(3))
+"""Two decode steps of 24 kernels, of 10 and of 30 ns each: 20 ns on average; and the last one."""
 
 
 # --- Times
@@ -145,8 +145,8 @@ def test_per_call_of_a_kernel_divides_by_its_own_calls() -> None:
     }
 
 
-SKEWED = attributed(*decode(1), *decode(2), *decode(3, dur=100))
-"""Three steps; the last takes ten times as long."""
+SKEWED = attributed(*decode(1), *decode(2), *decode(3, dur=100), *decode(4))
+"""Three steps, the third takes ten times as long; and the last one."""
 
 
 def test_the_median_is_over_layers_and_passes() -> None:
@@ -188,8 +188,10 @@ def test_a_layer_that_is_not_there() -> None:
 # --- Phases and passes
 
 
-BOTH = attributed(PREFILL, *launched(MODEL, 1, 200, 1, dur=100), *decode(1), *decode(2), *decode(3))
-"""One prefill of 24 x 100 ns and three decode steps of 24 x 10 ns."""
+BOTH = attributed(
+    PREFILL, *launched(MODEL, 1, 200, 1, dur=100), *[e for n in range(1, 5) for e in decode(n)]
+)
+"""One prefill of 24 x 100 ns, three decode steps of 24 x 10 ns, and the last one."""
 
 
 def test_the_phase_with_most_time_is_the_default() -> None:
@@ -229,7 +231,7 @@ def test_passes_with_an_unusual_number_of_layers_are_left_out() -> None:
 
 def test_a_pass_without_anything_outside_its_layers_is_not_unusual() -> None:
     bare = decode(3, LAYER * 2)
-    assert table(attributed(*decode(1), *decode(2), *bare)).passes == [3]
+    assert table(attributed(*decode(1), *decode(2), *bare, *decode(4))).passes == [3]
 
 
 # --- Side by side

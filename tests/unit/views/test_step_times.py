@@ -10,6 +10,7 @@ import pytest
 import solscope
 from solscope import attribute
 from solscope.attribution import Attributed
+from solscope.compare.profiles import compare_profiles
 from solscope.views.device_time import device_times
 from solscope.views.efficiency import efficiency
 from solscope.views.hotspots.window import step_window
@@ -40,11 +41,14 @@ def test_the_page_states_what_each_command_prints(demo: Attributed, stated: dict
     assert usual is not None
     assert slowest.typical_ms is not None
     assert decode.tpot_ms is not None
+    compared = compare_profiles([demo, demo], ["a", "b"]).phases[0].steps[0]
+    assert compared is not None
     table = layers([demo], ["demo"], phase="decode")
     assert {
-        "`show`, table of steps": f"{decode.p50_ms:.3f}",
-        "`show`, TPOT": f"{decode.tpot_ms:.3f}",
+        "`show`, mean and TPOT": f"{decode.tpot_ms:.3f}",
+        "`show`, p50": f"{decode.p50_ms:.3f}",
         "`show`, first sentence": f"{usual.wall_ns / 1e6:.1f}",
+        "`gate`, `compare`": f"{compared.time_ms:.3f}",
         "`show --slowest`": f"{slowest.typical_ms:.3f}",
         "`efficiency`, `whatif`": f"{efficiency(demo).rows[0].time_ms:.3f}",
         "`hotspots`": f"{step_window(demo).step_ns / 1e6:.3f}",

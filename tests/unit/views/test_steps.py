@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from solscope.attribution.usual_steps import LeftOut
 from solscope.views.steps import step_summary, step_times
 from tests.making import aggregate, attributed, event
 from tests.models import kernels, launched
@@ -19,24 +20,38 @@ def step(name: str, number: int, ms: float, gap_ms: float = 0.0) -> list[dict[st
 
 
 def test_count_and_quantiles_by_phase() -> None:
-    steps = [step("decode_step", i, ms) for i, ms in enumerate([1, 2, 3, 4, 5])]
+    """Step times of 10 + late ms each, the last step left out."""
+    late = [0, 1, 1, 3, 3, 6, 6, 6, 6, 6, 6, 7]
+    steps = [step("decode_step", i, 2, gap_ms) for i, gap_ms in enumerate(late)]
     found = step_summary(attributed(*(e for s in steps for e in s)))
     (decode,) = found.phases
-    assert (found.count, found.cut, found.found_by) == (5, 0, "annotation")
-    assert (decode.phase, decode.count) == ("decode", 5)
-    assert (decode.p50_ms, decode.p90_ms) == pytest.approx((3.0, 4.6))
-    assert decode.p99_ms == pytest.approx(4.96)
+    assert (found.count, found.cut, found.found_by) == (12, 0, "annotation")
+    assert (decode.phase, decode.count) == ("decode", 11)
+    assert decode.basis.left_out == LeftOut(last=1)
+    assert decode.basis.step_ms == decode.tpot_ms == pytest.approx(117 / 11)
+    assert (decode.p50_ms, decode.p90_ms) == pytest.approx((10.0, 12.0))
+    assert decode.slowest_ms == pytest.approx(13.0)
+
+
+def test_a_high_quantile_of_few_steps_is_null() -> None:
+    """It would be no more than the slowest step."""
+    steps = [step("decode_step", i, 2) for i in range(10)]
+    (few,) = step_summary(attributed(*(e for s in steps for e in s))).phases
+    assert (few.count, few.p90_ms, few.p99_ms) == (9, None, None)
+    steps = [step("decode_step", i, 2) for i in range(101)]
+    (many,) = step_summary(attributed(*(e for s in steps for e in s))).phases
+    assert (many.p90_ms, many.p99_ms) == pytest.approx((10.0, 10.0))
 
 
 def test_phases_are_apart_and_the_most_frequent_first() -> None:
     events = [*step("prefill", 0, 8), *step("decode_step", 1, 1), *step("decode_step", 2, 1)]
     found = step_summary(attributed(*events)).phases
-    assert [(p.phase, p.count) for p in found] == [("decode", 2), ("prefill", 1)]
+    assert [(p.phase, p.basis.of) for p in found] == [("decode", 2), ("prefill", 1)]
 
 
 def test_times_of_whole_steps_in_order() -> None:
     events = [*step("prefill", 0, 8), *step("decode_step", 1, 3), *step("decode_step", 2, 1)]
-    assert step_times(attributed(*events)) == {"prefill": [8.0], "decode": [3.0, 1.0]}
+    assert step_times(attributed(*events)) == {"prefill": [10.0], "decode": [10.0]}
 
 
 def test_the_gap_is_the_time_to_the_next_step() -> None:
@@ -50,11 +65,12 @@ def test_a_single_step_has_no_gap() -> None:
 
 
 def test_requests_tokens_and_tokens_per_second() -> None:
-    events = [*step("step[DECODE bs=30]", 0, 4), *step("step[DECODE bs=34]", 1, 4)]
+    sizes = (30, 34, 90)
+    events = [e for i, size in enumerate(sizes) for e in step(f"step[DECODE bs={size}]", i, 4)]
     (decode,) = step_summary(attributed(*events)).phases
     assert (decode.requests, decode.tokens) == (32.0, 32.0)
-    # 64 tokens in 4 ms, a gap of 6 ms and 4 ms
-    assert decode.tokens_per_s == pytest.approx(64 / 0.014)
+    # 64 tokens in two steps of 10 ms; the last step has no step time
+    assert decode.tokens_per_s == pytest.approx(64 / 0.020)
 
 
 def test_without_annotations_tokens_are_not_known() -> None:

@@ -103,7 +103,7 @@ def test_time_between_steps_counts_and_is_named() -> None:
         "The GPU is busy for 25 % of a decode step; it waits 3.00 of 4.00 ms for the host, 3.00 ms "
         "of that between steps."
     )
-    assert found.steps == 3
+    assert found.steps == 2
 
 
 def test_synchronizing_call() -> None:

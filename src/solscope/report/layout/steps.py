@@ -9,17 +9,17 @@ from solscope.report.layout.quantities import counted
 
 _REASONS = {
     "cut": "{} cut off",
-    "first": "{} first",
-    "last": "{} last, which no step follows",
+    "first": "the first",
+    "last": "the last, which no step follows",
     "outlier": f"{{}} over {OUTLIER:g} times the median",
 }
 
 
-def steps_counted(basis: StepBasis) -> str:
+def steps_counted(basis: StepBasis, *, named: bool = True) -> str:
     """`10 of 12 decode steps (left out: 1 cut off, 1 over 2 times the median)`."""
     if not basis.steps:
         return "the whole recording (no steps found)"
-    noun = f"{basis.phase} step" if basis.phase else "step"
+    noun = f"{basis.phase} step" if basis.phase and named else "step"
     if basis.steps == basis.of:
         return counted(basis.steps, noun)
     return f"{basis.steps} of {counted(basis.of, noun)} ({_left_out(basis)})"
@@ -30,7 +30,7 @@ def mean_step(basis: StepBasis) -> str:
     if not basis.steps:
         return f"recording of {basis.step_ms:,.3f} ms; no steps found"
     phase = f"{basis.phase} " if basis.phase else ""
-    of = f"mean of {steps_counted(basis)}" if basis.of > 1 else "the only one"
+    of = f"mean of {steps_counted(basis, named=False)}" if basis.of > 1 else "the only one"
     return f"{phase}step of {basis.step_ms:,.3f} ms {_end(basis)}, {of}"
 
 

@@ -166,10 +166,10 @@ def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:
             p.phase or "not known",
             f"{p.basis.steps:,}",
             number(p.basis.step_ms, 3),
-            number(p.p50_ms, 3) if p.count > 1 else "",
-            number(p.p90_ms, 3) if p.p90_ms is not None else "",
-            number(p.p99_ms, 3) if p.p99_ms is not None else "",
-            number(p.slowest_ms, 3) if p.count > 1 else "",
+            number(p.p50_ms, 3),
+            number(p.p90_ms, 3),
+            number(p.p99_ms, 3),
+            number(p.slowest_ms, 3),
             number(p.gap_p50_ms, 3),
             mean_count(p.requests),
             mean_count(p.tokens),
@@ -191,8 +191,8 @@ def _steps_notes(s: Summary) -> list[Printable]:
         notes.append(f"quantiles and slowest include steps over {OUTLIER:g} times the median")
     if any(basis.measured == "extent" for basis in bases):
         notes.append("where no step follows, the step time ends with the last activity of the step")
-    if any(1 < phase.count < LEAST_STEPS[0.99] for phase in s.steps.phases):
-        notes.append(f"p90 needs {LEAST_STEPS[0.9]} steps, p99 {LEAST_STEPS[0.99]}")
+    if any(phase.p99_ms is None for phase in s.steps.phases):
+        notes.append(f"-: p90 needs {LEAST_STEPS[0.9]} steps, p99 {LEAST_STEPS[0.99]}")
     if any((phase.gap_p50_ms or 0.0) < 0 for phase in s.steps.phases):
         notes.append("negative gap: a step starts on the GPU before the last one ends")
     return [Text(note) for note in notes]

@@ -17,7 +17,7 @@ def slowest_parts(steps: StepTable, screen: Screen, *, top: int) -> list[Printab
     columns = [
         Column("step"),
         Column("phase", text=True, spare=2),
-        *numbers(("at ms", 4), "ms", ("usual ms", 1), "more ms", ("kernels", 3)),
+        *numbers(("at ms", 4), "ms", ("median ms", 1), "more ms", ("kernels", 3)),
         Column("unusual, ms", text=True),
     ]
     rows = [_cells(row) for row in steps.steps[:top]]
