@@ -1274,7 +1274,7 @@ export interface StepTimes {
   time_ms: number;
   mean_ms: number;
   p50_ms: number;
-  p90_ms: number;
+  p90_ms: number | null;
   gap_ms: number;
   gap_p50_ms: number | null;
   gap_p90_ms: number | null;

@@ -20,7 +20,7 @@ H100, MI300, NORMAL, SLOW = (
     f"demo:{name}" for name in ("qwen-h100", "qwen-mi300x", "h200-normal", "h200-slow")
 )
 COMMANDS: dict[str, tuple[list[str], list[str]]] = {
-    "show": (["show", NORMAL], ["phase", "p50 ms", "requests", "tokens", "tokens/s", "TPOT ms"]),
+    "show": (["show", NORMAL], ["phase", "mean ms", "p50 ms", "requests", "tokens", "tokens/s"]),
     "show-two": (["show", H100, MI300], []),
     "show-ranks": (["show", "demo:ranks"], ["rank", "busy", "exposed"]),
     "kernels": (["kernels", "--top", "5", "demo:vllm-b200"], ["share", "calls", "kernel"]),
