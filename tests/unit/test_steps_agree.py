@@ -135,20 +135,23 @@ def test_the_commands_print_the_same_step_time(
     path = str(tmp_path / "made.solscope")
     stored: Profile = made().profile
     stored.save(path)
+    places: dict[str, tuple[str | int, ...]] = {
+        "show": ("steps", "phases", 0, "basis"),
+        "hotspots": ("basis",),
+        "efficiency": ("basis", 0),
+        "whatif": ("basis",),
+        "host": ("basis", 0),
+    }
     times = {}
-    for command, pick in {
-        "show": lambda found: found["steps"]["phases"][0]["basis"],
-        "hotspots": lambda found: found["basis"],
-        "efficiency": lambda found: found["basis"][0],
-        "whatif": lambda found: found["basis"],
-        "host": lambda found: found["basis"][0],
-    }.items():
+    for command, place in places.items():
         words = [command, path, "--json"]
         if command in ("hotspots", "efficiency", "whatif"):
             words += ["--hardware", "H100"]
         assert cli.run([*words, *(["--graphs"] if command == "whatif" else [])]) == 0
         found = msgspec.json.decode(capsys.readouterr().out)
-        basis = pick(found["profiles"][0] if "profiles" in found else found)
+        basis: Any = found["profiles"][0] if "profiles" in found else found
+        for key in place:
+            basis = basis[key]
         times[command] = (basis["steps"], basis["of"], basis["step_ms"], basis["outlier_ms"])
     assert len(set(times.values())) == 1, times
 
@@ -206,7 +209,8 @@ def test_outliers_of_the_candidate_keep_the_gate_from_saying_ok() -> None:
 
     paused = attributed(*(later(each, 900 * US) for each in (*usual, *notes, *calls)))
     (check,) = gate(baseline, paused, 0.03).checks
-    assert (check.n, check.ratio) == ([8, 7], pytest.approx(1.0))
+    assert check.n == [8, 7]
+    assert check.ratio == pytest.approx(1.0)
     assert check.verdict == "cannot_tell"
     assert "1 of 9 steps of the candidate takes more than 2 times its median" in check.reason
     assert gate(paused, paused, 0.03).verdict == "ok"
