@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,15 @@ OVERALL_FRAMES = ("overall", "pools", "counted", "seen", "kernels")
 Frames = dict[str, pl.DataFrame]
 
 
+Query = Callable[[pl.LazyFrame], pl.LazyFrame]
+
+
+class Load(Protocol):
+    """Reads a frame of a part, or what a query leaves of it."""
+
+    def __call__(self, name: str, query: Query = ..., /) -> pl.DataFrame: ...
+
+
 class CallCounts(NamedTuple):
     """Calls by `entry`, `name` and `phase`, as numbers in a part: how many have which `value`."""
 
@@ -40,7 +49,7 @@ class Part:
     Frames are read when they are used, large ones each time: a question needs few of them.
     """
 
-    load: Callable[[str], pl.DataFrame]
+    load: Load
     calls_of: Callable[[Part, npt.NDArray[np.int64]], CallCounts]
 
     @cached_property
@@ -62,10 +71,17 @@ class Part:
         """Call times and bounds of single profiles, given by their numbers."""
         return self.calls_of(self, entries)
 
-    @property
-    def cells(self) -> pl.DataFrame:
-        """`entry`, `name`, `phase` as numbers, sorted, and `SUMS`."""
-        return self.load("cells")
+    def cells(self, at: npt.NDArray[np.int64], *columns: str) -> pl.DataFrame:
+        """`entry`, `name`, `phase` as numbers, sorted, and `SUMS`: all, or some of the columns.
+
+        Those of profiles whose `at` is negative may be missing.
+        """
+        wanted = np.flatnonzero(at >= 0)
+        if wanted.size == at.size:
+            return self.load("cells", lambda cells: cells.select(columns or pl.all()))
+        entries = pl.Series(wanted, dtype=pl.UInt32).implode()
+        own = pl.col("entry").is_in(entries)
+        return self.load("cells", lambda cells: cells.filter(own).select(columns or pl.all()))
 
     @property
     def durations(self) -> pl.DataFrame:

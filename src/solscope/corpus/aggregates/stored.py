@@ -31,6 +31,7 @@ from solscope.corpus.aggregates.part import (
     Frames,
     KeyKind,
     Part,
+    Query,
     entries_of,
     phases_of,
 )
@@ -64,15 +65,15 @@ def parts(corpus: Corpus, kind: KeyKind, profiles: pl.DataFrame) -> list[Part]:
     def rows(files: tuple[str, ...]) -> pl.LazyFrame:
         return _scan(files) if files else corpus.raw("times")
 
-    def load(files: tuple[str, ...], name: str) -> pl.DataFrame:
+    def load(files: tuple[str, ...], name: str, query: Query = _all) -> pl.DataFrame:
         if name in direct:
             return direct[name](rows(files))
-        return made(files)[name]
+        return query(made(files)[name].lazy()).collect()
 
-    def read(file: str, name: str) -> pl.DataFrame:
+    def read(file: str, name: str, query: Query = _all) -> pl.DataFrame:
         with suppress(*_UNREADABLE):
-            return pl.read_parquet(_place(corpus.url, file, f"{kind}-{name}"))
-        return load((file,), name)  # Which costs time, and nothing else.
+            return query(pl.scan_parquet(_place(corpus.url, file, f"{kind}-{name}"))).collect()
+        return load((file,), name, query)  # Which costs time, and nothing else.
 
     def calls(files: tuple[str, ...], part: Part, entries: Ints) -> CallCounts:
         return _calls_from_rows(rows(files), part, kind, entries)
@@ -99,6 +100,10 @@ def parts(corpus: Corpus, kind: KeyKind, profiles: pl.DataFrame) -> list[Part]:
         *(Part(partial(read, file), partial(read_calls, file)) for file in stored),
         *(unstored(tuple(file for file, _ in group)) for group in groups),
     ]
+
+
+def _all(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows
 
 
 def _calls_from_rows(rows: pl.LazyFrame, part: Part, kind: KeyKind, entries: Ints) -> CallCounts:

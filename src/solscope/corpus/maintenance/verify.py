@@ -220,10 +220,11 @@ def _check_file(file: str, name: str, own: pl.DataFrame, result: _TableCheck) ->
         rows = pl.concat([waiting, _scan(file, name).slice(start, AT_ONCE).collect()])
         apart.append(rows.join(own, on="entry", how="semi").join(whole, on="entry", how="anti"))
         rows = rows.join(whole, on="entry", how="semi")
-        # The last profile may go on in the next slice.
-        last = rows["entry"][-1] if rows.height and start + AT_ONCE < height else None
-        waiting = rows.filter(pl.col("entry") == last) if last else schema(name).to_frame()
-        _compare(name, rows.filter(pl.col("entry") != last) if last else rows, own, result)
+        # Profiles may go on in a later slice, several of them where files were merged side by side.
+        here = rows.group_by("entry").agg(pl.len().cast(pl.Int64).alias("here"))
+        complete = here.join(whole, on="entry").filter(pl.col("here") == pl.col("found"))
+        waiting = rows.join(complete, on="entry", how="anti")
+        _compare(name, rows.join(complete, on="entry", how="semi"), own, result)
     return pl.concat(apart)
 
 

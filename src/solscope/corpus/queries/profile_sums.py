@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from solscope.corpus.aggregates.part import KeyKind, Part, names_of
@@ -18,7 +19,10 @@ def profile_sums(selection: Selection, kind: KeyKind, key: str | None) -> pl.Dat
     own = selection.profiles.select("entry", "at")
     sums = [pl.DataFrame(schema={"at": own["at"].dtype, **dict.fromkeys(_SUMS, pl.Int64())})]
     for part in parts(selection.corpus, kind, selection.profiles):
-        cells = part.cells.filter(pl.col("phase").is_in(list(_phases(selection, part))))
+        every = np.zeros(part.entries.height, np.int64)
+        cells = part.cells(every, "entry", "name", "phase", *_SUMS).filter(
+            pl.col("phase").is_in(list(_phases(selection, part)))
+        )
         if key is not None:
             numbers = part.names.with_row_index("number").filter(pl.col("name:0") == key)["number"]
             cells = cells.filter(pl.col("name").is_in(numbers.to_list()))

@@ -121,7 +121,7 @@ class _Seen:
     def _take_cells(self, some: SelectedPart, wanted: pl.DataFrame, phases: pl.DataFrame) -> None:
         if self.selection.phase is not None:
             phases = phases.filter(pl.col("phase").fill_null(UNKNOWN) == self.selection.phase)
-        cells = some.part.cells.select("entry", "name", "phase", "time_ns")
+        cells = some.part.cells(some.at, "entry", "name", "phase", "time_ns")
         shape = np.full(some.part.names.height, -1, np.int64)
         shape[wanted["name"].to_numpy()] = wanted["shape"].to_numpy()
         profile_rows, shapes = some.at[cells["entry"].to_numpy()], shape[cells["name"].to_numpy()]

@@ -210,7 +210,7 @@ class _Reader:
 
     def _take_part(self, some: SelectedPart, code: Ints) -> None:
         """Add the selected profiles and phases of one part."""
-        cells = some.part.cells
+        cells = some.part.cells(some.at)
         phase = self._phase(some.part.phases)
         at_cell = some.at[cells["entry"].to_numpy()]
         phase_cell = phase[cells["phase"].to_numpy()]

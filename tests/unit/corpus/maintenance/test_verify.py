@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from deltalake import write_deltalake
 
 from solscope.corpus.ingest.add import add_profiles
 from solscope.corpus.ingest.extract import ExtractOptions
@@ -152,3 +153,20 @@ def test_long_tables_are_checked_in_slices(corpus: Corpus, monkeypatch: pytest.M
     rows = pl.read_parquet(file)
     rows.with_columns(pl.col("kernel").reverse().over("entry")).write_parquet(file)
     assert len(verify(corpus).problems) == 3
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4, 5])
+def test_profiles_whose_rows_lie_between_those_of_others_are_whole(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """As a compaction leaves them that reads several files at the same time."""
+    rows = corpus.raw("times").collect()
+    mixed = rows.sort(pl.int_range(pl.len()).over("entry"), "entry")
+    assert mixed["entry"].n_unique() == 3 < (mixed["entry"] != mixed["entry"].shift()).sum()
+    write_deltalake(corpus.table_url("times"), mixed, mode="overwrite")
+    monkeypatch.setattr("solscope.corpus.maintenance.verify.AT_ONCE", at_once)
+    assert verify(corpus, full=True).problems == []
+    changed = mixed.with_columns(pl.col("time_ns") + (pl.int_range(pl.len()) == 4).cast(pl.Int64))
+    write_deltalake(corpus.table_url("times"), changed, mode="overwrite")
+    (problem,) = verify(corpus, full=True).problems
+    assert "GPU time in ns" in problem.what
