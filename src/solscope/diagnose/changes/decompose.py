@@ -20,9 +20,8 @@ With d of the normal run alone, 2 * 2 + 10 * 1 = 14 would leave a rest of 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -99,27 +98,21 @@ class Decomposition:
     abnormal_ms: float
     mix_ms: float
     """Part of the difference that comes from phases occurring more or less often."""
+    delta_ms: float = field(init=False)
+    """Mean step time, abnormal minus normal."""
+    by_family: dict[str, float] = field(init=False)
+    """Difference in ms by family."""
+    normal_by_family: dict[str, float] = field(init=False)
+    """Normal time in ms by family."""
 
-    @property
-    def delta_ms(self) -> float:
-        """Mean step time, abnormal minus normal."""
-        return self.abnormal_ms - self.normal_ms
-
-    @cached_property
-    def by_family(self) -> dict[str, float]:
-        """Difference in ms by family."""
-        return self._sums(lambda component: component.delta_ms)
-
-    @cached_property
-    def normal_by_family(self) -> dict[str, float]:
-        """Normal time in ms by family."""
-        return self._sums(lambda component: component.normal_ms)
-
-    def _sums(self, of: Callable[[Component], float]) -> dict[str, float]:
-        sums = dict.fromkeys(FAMILIES, 0.0)
+    def __post_init__(self) -> None:
+        differences, normal = dict.fromkeys(FAMILIES, 0.0), dict.fromkeys(FAMILIES, 0.0)
         for component in self.components:
-            sums[component.family] += of(component)
-        return sums
+            differences[component.family] += component.delta_ms
+            normal[component.family] += component.normal_ms
+        object.__setattr__(self, "delta_ms", self.abnormal_ms - self.normal_ms)
+        object.__setattr__(self, "by_family", differences)
+        object.__setattr__(self, "normal_by_family", normal)
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,14 @@ class Findings:
     outcome: Outcome
     tails: Tails
     limits: Thresholds
-
-    @property
-    def delta_ms(self) -> float:
-        """Mean step time, abnormal minus normal."""
-        return self.parts.delta_ms
+    delta_ms: float
+    """Mean step time, abnormal minus normal."""
+    gpu: GpuFindings
+    """Kernels and copies."""
+    host: HostFindings
+    """Calls, operators and sections of the host."""
+    sensors: SensorFindings
+    """Counters."""
 
     def share(self, *families: str) -> float:
         """Part of the difference in these families of components; 0 when there is none."""
@@ -51,35 +54,25 @@ class Findings:
         """The same runs with their roles exchanged; null when they must not be compared."""
         return find(match(self.abnormal, self.normal, self.limits), self.limits)
 
-    @cached_property
-    def gpu(self) -> GpuFindings:
-        """Kernels and copies."""
-        return GpuFindings(StepMeans(self.units), self.limits)
-
-    @cached_property
-    def host(self) -> HostFindings:
-        """Calls, operators and sections of the host."""
-        return HostFindings(StepMeans(self.units), self.parts, self.limits)
-
-    @cached_property
-    def sensors(self) -> SensorFindings:
-        """Counters."""
-        return SensorFindings(self.counters, self.parts, self.limits)
-
 
 def find(units: Units, limits: Thresholds = THRESHOLDS) -> Findings | None:
     """Compare two runs whose steps are matched; null when these must not be compared."""
     if units.comparable == "refuse":
         return None
     normal, abnormal = units.normal.run, units.abnormal.run
-    parts = decompose(units, limits)
+    parts, steps = decompose(units, limits), StepMeans(units)
+    counters = compare_counters(normal, abnormal, limits)
     return Findings(
         normal=normal,
         abnormal=abnormal,
         units=units,
         parts=parts,
-        counters=compare_counters(normal, abnormal, limits),
+        counters=counters,
         outcome=outcome_of(units, parts, limits),
         tails=compare_tails(units, limits),
         limits=limits,
+        delta_ms=parts.delta_ms,
+        gpu=GpuFindings(steps, limits),
+        host=HostFindings(steps, parts, limits),
+        sensors=SensorFindings(counters, parts, limits),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,11 +51,7 @@ class GpuFindings:
     def _per_kernel(
         self, pair: list[KernelClass | None], values: Callable[[KernelClass], list[int]]
     ) -> Pair:
-        def of(run: Observations) -> Iterable[float]:
-            kernel = pair[0 if run is self.steps.runs[0] else 1]
-            return [] if kernel is None else values(kernel)
-
-        return self.steps.mean(of)
+        return self.steps.mean([[] if kernel is None else values(kernel) for kernel in pair])
 
     def kernel_time(self, *categories: str) -> Pair:
         """GPU time per step, ms, of categories (all compute when none is given)."""

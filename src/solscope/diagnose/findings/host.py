@@ -31,12 +31,8 @@ class HostFindings:
 
     def calls(self, *kinds: str, alike: bool = False) -> Pair:
         """Runtime calls of these kinds per step, with `alike` per step of the same phases."""
-
-        def of(run: Observations) -> Iterable[float]:
-            lists = [np.array(c.calls) for c in run.host_calls if c.kind in kinds]
-            return sum(lists) if lists else np.zeros(len(run.steps))  # type: ignore[return-value]
-
-        return self.steps.alike(of) if alike else self.steps.mean(of)
+        columns = [_calls_of(run, kinds) for run in self.steps.runs]
+        return self.steps.alike(columns) if alike else self.steps.mean(columns)
 
     def more_calls(self, *kinds: str) -> bool:
         """True when calls of these kinds grew by a factor and by a number that count.
@@ -51,7 +47,7 @@ class HostFindings:
     @cached_property
     def activities(self) -> Pair:
         """GPU activities per step."""
-        return self.steps.mean(lambda run: [step.activities for step in run.steps])
+        return self.steps.mean([[step.activities for step in run.steps] for run in self.steps.runs])
 
     @cached_property
     def op_ratio(self) -> float | None:
@@ -87,7 +83,7 @@ class HostFindings:
         for name in names:
             own = self._of_section(name, lambda s: s.own_ns)
             in_ops = self._of_section(name, lambda s: s.op_ns)
-            idle = self.steps.mean(lambda run, name=name: _idle_of(run, name))  # type: ignore[misc]
+            idle = self.steps.mean([_idle_of(run, name) for run in self.steps.runs])
             out.append(
                 SectionPair(
                     name=name,
@@ -103,11 +99,16 @@ class HostFindings:
         return sorted(out, key=lambda s: -s.grown_ms)
 
     def _of_section(self, name: str, values: Callable[..., list[int]]) -> Pair:
-        def of(run: Observations) -> Iterable[float]:
-            sections = [s for s in run.sections if s.name == name]
-            return values(sections[0]) if sections else []
+        sections = [
+            next((s for s in run.sections if s.name == name), None) for run in self.steps.runs
+        ]
+        return self.steps.mean([[] if s is None else values(s) for s in sections])
 
-        return self.steps.mean(of)
+
+def _calls_of(run: Observations, kinds: tuple[str, ...]) -> Iterable[float]:
+    """Runtime calls of these kinds in each step."""
+    lists = [np.array(c.calls) for c in run.host_calls if c.kind in kinds]
+    return sum(lists) if lists else np.zeros(len(run.steps))  # type: ignore[return-value]
 
 
 def operator_ratio(before: Observations, after: Observations, limits: Thresholds) -> float | None:

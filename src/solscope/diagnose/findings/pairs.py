@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,18 +17,17 @@ class Pair:
 
     normal: float
     abnormal: float
+    delta: float = field(init=False)
+    """Abnormal minus normal."""
+    ratio: float = field(init=False)
+    """Abnormal over normal; infinite for something from nothing, 1 for nothing at all."""
 
-    @property
-    def delta(self) -> float:
-        """Abnormal minus normal."""
-        return self.abnormal - self.normal
-
-    @property
-    def ratio(self) -> float:
-        """Abnormal over normal; infinite for something from nothing, 1 for nothing at all."""
+    def __post_init__(self) -> None:
+        ratio = float("inf") if self.abnormal > 0 else 1.0
         if self.normal > 0:
-            return self.abnormal / self.normal
-        return float("inf") if self.abnormal > 0 else 1.0
+            ratio = self.abnormal / self.normal
+        object.__setattr__(self, "delta", self.abnormal - self.normal)
+        object.__setattr__(self, "ratio", ratio)
 
 
 @dataclass(frozen=True)
@@ -79,22 +78,22 @@ class StepMeans:
         """The normal and the abnormal run."""
         return self.units.normal.run, self.units.abnormal.run
 
-    def mean(self, values: Callable[[Observations], Iterable[float]]) -> Pair:
-        """Mean per compared step of a per-step list, on both sides."""
+    def mean(self, columns: Sequence[Iterable[float]]) -> Pair:
+        """Mean per compared step, on both sides, of a list per run with a value per step."""
         out = []
         for side, scale in ((0, 1.0), (1, self.units.factor)):
             rows = np.concatenate([(s.normal, s.abnormal)[side] for s in self.units.strata])
-            column = np.array(list(values(self.runs[side])), dtype=np.float64)
+            column = np.array(list(columns[side]), dtype=np.float64)
             out.append(scale * float(column[rows].mean()) if column.size else 0.0)
         return Pair(*out)
 
-    def alike(self, values: Callable[[Observations], Iterable[float]]) -> Pair:
+    def alike(self, columns: Sequence[Iterable[float]]) -> Pair:
         """The same for phases that both runs have, in the shares of the normal run."""
         strata = self.units.common
         total = sum(s.normal.size for s in strata)
         out = []
         for side, scale in ((0, 1.0), (1, self.units.factor)):
-            column = np.array(list(values(self.runs[side])), dtype=np.float64)
+            column = np.array(list(columns[side]), dtype=np.float64)
             rows = [(s.normal, s.abnormal)[side] for s in strata]
             means = [float(column[index].mean()) if column.size else 0.0 for index in rows]
             shares = [s.normal.size / total for s in strata]

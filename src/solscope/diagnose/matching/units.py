@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -38,11 +38,12 @@ class Side:
     """Indices of steps."""
     dropped: dict[str, int]
     """Steps left out, by reason."""
+    wall: Floats = field(init=False)
+    """Wall time of every step of the run, ns."""
 
-    @property
-    def wall(self) -> Floats:
-        """Wall time of every step of the run, ns."""
-        return np.array([step.wall_ns for step in self.run.steps], dtype=np.float64)
+    def __post_init__(self) -> None:
+        wall = np.array([step.wall_ns for step in self.run.steps], dtype=np.float64)
+        object.__setattr__(self, "wall", wall)
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,11 @@ class Units:
     """Phases whose share changed by enough to matter; empty when the mix is the same."""
     noise: float | None
     """Noise inside the normal run, as a fraction; null when it is too short."""
+    common: list[Stratum] = field(init=False)
+    """Phases that both runs have: only they can be compared like for like."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "common", [s for s in self.strata if s.common])
 
     @property
     def name(self) -> str:
@@ -103,11 +109,6 @@ class Units:
     def sure_moves(self) -> list[str | None]:
         """Those of `moved` that are significant."""
         return [phase for phase in self.moved if self.mix[phase].sure]
-
-    @property
-    def common(self) -> list[Stratum]:
-        """Phases that both runs have: only they can be compared like for like."""
-        return [s for s in self.strata if s.common]
 
     @property
     def matched(self) -> tuple[float, float]:

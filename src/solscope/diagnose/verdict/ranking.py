@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -55,11 +55,11 @@ class Ranking:
     """What was not recorded and would tell the causes named apart, in the words of the checks."""
     failed: list[str]
     """Causes that could not be judged, and why."""
+    first: NamedCause = field(init=False)
+    """The most likely one: there is always at least the unknown cause."""
 
-    @property
-    def first(self) -> NamedCause:
-        """The most likely one."""
-        return self.causes[0]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", self.causes[0])
 
 
 @dataclass(frozen=True)
