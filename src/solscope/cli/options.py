@@ -27,6 +27,12 @@ def choice_option(
     )
 
 
+def flag_option(name: str, help_text: str, parameter: str | None = None) -> Decorator:
+    """A switch; `parameter` is what the command calls it where that is not the name itself."""
+    names = [name] if parameter is None else [name, parameter]
+    return click.option(*names, is_flag=True, help=help_text)
+
+
 def number_option(
     name: str,
     default: float,
@@ -75,8 +81,8 @@ def phase_option(help_text: str) -> Decorator:
     return click.option("--phase", type=phases, help=help_text)
 
 
-full_names_option: Decorator = click.option(
-    "--full-names", is_flag=True, help="Print kernel names whole, templates and arguments included."
+full_names_option: Decorator = flag_option(
+    "--full-names", "Print kernel names whole, templates and arguments included."
 )
 rules_option: Decorator = click.option(
     "--rules",
@@ -121,10 +127,8 @@ companion_option: Decorator = click.option(
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--step` and `--slowest`, which `pick_step` takes."""
-    slowest = click.option(
-        "--slowest",
-        is_flag=True,
-        help="Only the step that exceeds the median of its phase by most.",
+    slowest = flag_option(
+        "--slowest", "Only the step that exceeds the median of its phase by most."
     )
     number = click.option(
         "--step",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import OutputPath
-from solscope.cli.options import number_option
+from solscope.cli.options import flag_option, number_option
 from solscope.cli.output import Output, json_option, present
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 @number_option(
     "--period-ms", 100.0, click.FloatRange(10, 60_000), "Time between samples.", metavar="MS"
 )
-@click.option("--spin", is_flag=True, help="Also time a fixed loop, to detect a slow core.")
-@click.option("--force", is_flag=True, help="Replace FILE.")
-@click.option("--list", "list_only", is_flag=True, help="List available and missing sensors.")
+@flag_option("--spin", "Also time a fixed loop, to detect a slow core.")
+@flag_option("--force", "Replace FILE.")
+@flag_option("--list", "List available and missing sensors.", "list_only")
 @json_option
 def command(
     argv: tuple[str, ...],

@@ -14,6 +14,7 @@ from solscope.cli.opening import (
 )
 from solscope.cli.options import (
     OpeningOptions,
+    flag_option,
     full_names_option,
     number_option,
     opening_options,
@@ -28,11 +29,10 @@ from solscope.cli.output import Output, json_option, markdown_option, present
 @number_option(
     "--top", 10, click.IntRange(min=1), "Rows to print in long tables; JSON has all.", metavar="N"
 )
-@click.option(
+@flag_option(
     "--kernels",
+    "List what got slower kernel by kernel, also where kernels were renamed, fused or split.",
     "by_kernel",
-    is_flag=True,
-    help="List what got slower kernel by kernel, also where kernels were renamed, fused or split.",
 )
 @full_names_option
 @markdown_option

@@ -9,7 +9,7 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import open_attributed, open_ranks
-from solscope.cli.options import OpeningOptions, opening_options
+from solscope.cli.options import OpeningOptions, flag_option, opening_options
 from solscope.cli.output import Output, json_option, markdown_option, present
 
 if TYPE_CHECKING:
@@ -36,11 +36,10 @@ ROWS = 12
     help="Compare the one profile with all of these: what is normal is learned from them.",
 )
 @markdown_option
-@click.option(
+@flag_option(
     "--classic",
+    "Print shares, Z-scores and suspicion scores per function, like cycle-based reports.",
     "as_classic",
-    is_flag=True,
-    help="Print shares, Z-scores and suspicion scores per function, like cycle-based reports.",
 )
 @opening_options
 @json_option

@@ -17,7 +17,7 @@ from solscope.cli.opening import (
     pick_step,
     refuse_with_runs,
 )
-from solscope.cli.options import OpeningOptions, opening_options, step_options
+from solscope.cli.options import OpeningOptions, flag_option, opening_options, step_options
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 from solscope.cli.progress import progress_line
 
@@ -42,11 +42,7 @@ _FILE = OutputPath(stdout=True)
     help="Folder of Parquet files, which solscope can open again.",
 )
 @click.option("--csv", type=_FILE, metavar="OUT", help="One row per GPU activity.")
-@click.option(
-    "--redact",
-    is_flag=True,
-    help="Remove hosts, users, paths, addresses, secrets and header fields.",
-)
+@flag_option("--redact", "Remove hosts, users, paths, addresses, secrets and header fields.")
 @click.option(
     "--redact-report",
     type=OutputPath(),
@@ -54,7 +50,7 @@ _FILE = OutputPath(stdout=True)
     help="List what --redact replaced, with the originals, as JSON: for you, not for sharing.",
 )
 @step_options
-@click.option("--force", is_flag=True, help="Replace existing files.")
+@flag_option("--force", "Replace existing files.")
 @opening_options
 @json_option
 def command(

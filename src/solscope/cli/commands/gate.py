@@ -8,7 +8,7 @@ import click
 
 from solscope.cli.arguments import ProfilePath
 from solscope.cli.opening import are_runs, open_analysis, open_attributed
-from solscope.cli.options import OpeningOptions, opening_options, phase_option
+from solscope.cli.options import OpeningOptions, flag_option, opening_options, phase_option
 from solscope.cli.output import Output, json_option, present
 
 _SHARE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
@@ -64,7 +64,7 @@ def _budgets(
     help="How much more GPU time per step a category may take. May be repeated.",
 )
 @phase_option("Only this phase. Default: all phases that both profiles have.")
-@click.option("--strict", is_flag=True, help="Also fail when the answer is 'cannot tell'.")
+@flag_option("--strict", "Also fail when the answer is 'cannot tell'.")
 @opening_options
 @json_option
 def command(

@@ -8,6 +8,7 @@ import click
 
 from solscope.cli import completion
 from solscope.cli.arguments import STDOUT, OutputPath
+from solscope.cli.options import flag_option
 from solscope.cli.output import Output, check_one_stdout, json_option, present, written
 
 
@@ -41,7 +42,7 @@ def list_command(output: Output) -> None:
     metavar="NAME...",
     shell_complete=completion.hardware_or_file,
 )
-@click.option("--measured", is_flag=True, help="Use measured figures where available.")
+@flag_option("--measured", "Use measured figures where available.")
 @json_option
 def show_command(names: tuple[str, ...], measured: bool, output: Output) -> None:
     """Show all figures of one GPU with unit, source and date, or several GPUs side by side.
@@ -62,7 +63,7 @@ def show_command(names: tuple[str, ...], measured: bool, output: Output) -> None
     help="File to write, or - for standard output. Default: NAME.measured.toml next to the "
     "vendor's file.",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@flag_option("--force", "Overwrite an existing file.")
 @json_option
 def measure_command(out: Path | None, force: bool, output: Output) -> None:
     """Measure the GPU of this machine and write a hardware file.

@@ -21,6 +21,7 @@ from solscope.cli.options import (
     ModelOptions,
     OpeningOptions,
     choice_option,
+    flag_option,
     opening_options,
     phase_option,
     step_options,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     "--stat", ["mean", "median", "p90"], "Statistic over layers and passes. Only means add up."
 )
 @step_options
-@click.option("--kernels", is_flag=True, help="List the kernels of each role.")
+@flag_option("--kernels", "List the kernels of each role.")
 @click.option(
     "--model",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     help="The model's config.json, to check layers and roles against.",
 )
 @markdown_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@flag_option("--csv", "Print CSV.", "as_csv")
 @opening_options
 @json_option
 def command(

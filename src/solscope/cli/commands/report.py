@@ -14,6 +14,7 @@ from solscope.cli.options import (
     ModelOptions,
     OpeningOptions,
     cache_forbidden,
+    flag_option,
     hardware_option,
     model_options,
     opening_options,
@@ -39,12 +40,10 @@ USES = ("solscope.pages.selection", "solscope.operators.recorded", "solscope.rep
     metavar="OUT",
     help="File to write, or - for standard output.",
 )
-@click.option(
-    "--diagnose",
-    is_flag=True,
-    help="Add a page that explains what changed; takes two profiles, the normal one first.",
+@flag_option(
+    "--diagnose", "Add a page that explains what changed; takes two profiles, the normal one first."
 )
-@click.option("--force", is_flag=True, help="Replace an existing file.")
+@flag_option("--force", "Replace an existing file.")
 @hardware_option
 @model_options
 @opening_options

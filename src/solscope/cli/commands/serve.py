@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from solscope.cli.arguments import ProfilePath
-from solscope.cli.options import number_option
+from solscope.cli.options import flag_option, number_option
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -47,9 +47,7 @@ def _prefix(_: click.Context, __: click.Parameter, given: str) -> str:
 @number_option(
     "--upload-quota", 20_000, click.IntRange(min=1), "All uploads together, in MB.", metavar="MB"
 )
-@click.option(
-    "--token", is_flag=True, help="Require a token on loopback, too: for shared machines."
-)
+@flag_option("--token", "Require a token on loopback, too: for shared machines.")
 @click.option(
     "--token-file",
     type=_FILE,

@@ -8,7 +8,13 @@ import click
 
 from solscope.cli.arguments import profiles_argument
 from solscope.cli.opening import each_profile, note_skipped, open_attributed
-from solscope.cli.options import OpeningOptions, full_names_option, number_option, opening_options
+from solscope.cli.options import (
+    OpeningOptions,
+    flag_option,
+    full_names_option,
+    number_option,
+    opening_options,
+)
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
@@ -25,10 +31,8 @@ USES = ("solscope.views.runs", "solscope.views.summary", "solscope.report.result
 @click.command("show", short_help="Say where the GPU time goes.")
 @profiles_argument
 @number_option("--top", 10, click.IntRange(min=0), "Kernels to list.")
-@click.option(
-    "--slowest",
-    is_flag=True,
-    help="List the --top slowest steps, and what is unusual about each; JSON has all.",
+@flag_option(
+    "--slowest", "List the --top slowest steps, and what is unusual about each; JSON has all."
 )
 @full_names_option
 @opening_options

@@ -16,6 +16,7 @@ from solscope.cli.options import (
     ModelOptions,
     OpeningOptions,
     companion_option,
+    flag_option,
     hardware_option,
     number_option,
     opening_options,
@@ -79,8 +80,8 @@ class Reach(click.ParamType["tuple[str, float]"]):
 @click.option("--tp", type=Numbers(), metavar="N,...", help="Ranks that share each layer.")
 @click.option("--batch", type=Numbers(), metavar="N,...", help="Requests per step; 1..256 sweeps.")
 @click.option("--context", type=Numbers(), metavar="N,...", help="Keys per request.")
-@click.option("--graphs", is_flag=True, help="Replay the step from a graph.")
-@click.option("--fuse", is_flag=True, help="Fuse runs of tiny kernels.")
+@flag_option("--graphs", "Replay the step from a graph.")
+@flag_option("--fuse", "Fuse runs of tiny kernels.")
 @click.option(
     "--reach",
     type=Reach(),
@@ -88,7 +89,7 @@ class Reach(click.ParamType["tuple[str, float]"]):
     metavar="OP=PCT",
     help="Let an operator reach this share of its bound. May be repeated.",
 )
-@click.option("--no-host-gaps", is_flag=True, help="Let kernels follow without waiting.")
+@flag_option("--no-host-gaps", "Let kernels follow without waiting.")
 @hardware_option
 @companion_option
 @click.option(

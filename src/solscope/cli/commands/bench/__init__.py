@@ -26,6 +26,7 @@ from solscope.cli.options import (
     Decorator,
     bounds_option,
     choice_option,
+    flag_option,
     name_option,
     number_option,
 )
@@ -57,10 +58,8 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="FILE",
             help="Append one JSON line per shape and solution to FILE.",
         ),
-        click.option(
-            "--resume",
-            is_flag=True,
-            help="Skip results that the --out file already has for the same solution.",
+        flag_option(
+            "--resume", "Skip results that the --out file already has for the same solution."
         ),
         number_option(
             "--rounds", 2, click.IntRange(1, 100), "Random inputs to check per shape.", metavar="N"
@@ -86,10 +85,8 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "Scale down sizes that may vary. Such results get no score.",
             metavar="FACTOR",
         ),
-        click.option(
-            "--small",
-            is_flag=True,
-            help="Make every size small enough for any CPU. Such results get no score.",
+        flag_option(
+            "--small", "Make every size small enough for any CPU. Such results get no score."
         ),
         click.option(
             "--max-bytes",
@@ -288,7 +285,7 @@ def _finish(
 @click.argument("operator", metavar="OP", shell_complete=completion.operator_with_template)
 @output_folder_option("Folder to write. Default: OP-solution.")
 @choice_option("--language", ["torch", "triton", "cuda"], "Language of the solution.")
-@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@flag_option("--force", "Overwrite files that exist.")
 @json_option
 def new(operator: str, target: Path | None, language: str, force: bool, output: Output) -> None:
     """Write a folder with a correct solution of operator OP for you to optimize."""

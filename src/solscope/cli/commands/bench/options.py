@@ -8,6 +8,7 @@ from solscope.cli import completion
 from solscope.cli.options import (
     Decorator,
     choice_option,
+    flag_option,
     name_option,
     number_option,
     suite_option,
@@ -43,6 +44,4 @@ timeout_option = number_option(
     "Limit for one request to a worker; 5 times as long for one that may compile.",
     metavar="SECONDS",
 )
-allow_busy_option = click.option(
-    "--allow-busy", is_flag=True, help="Measure even if another process uses the GPU."
-)
+allow_busy_option = flag_option("--allow-busy", "Measure even if another process uses the GPU.")

@@ -20,7 +20,7 @@ from solscope.cli.commands.bench.options import (
     timeout_option,
 )
 from solscope.cli.interrupts import ended_as_by_hand
-from solscope.cli.options import bounds_option
+from solscope.cli.options import bounds_option, flag_option
 from solscope.cli.output import FAILED, Output, json_option, present
 from solscope.cli.progress import progress_line
 
@@ -50,15 +50,11 @@ ROUNDS, EXTRA, SECONDS = 1, 2, 0.2
 )
 @shapes_suite_option
 @device_option
-@click.option(
-    "--small",
-    is_flag=True,
-    help="Make every size small enough for any CPU. There is no bound then.",
-)
+@flag_option("--small", "Make every size small enough for any CPU. There is no bound then.")
 @timeout_option
 @bounds_option("the device")
 @allow_busy_option
-@click.option("--once", is_flag=True, help="Make one attempt and exit.")
+@flag_option("--once", "Make one attempt and exit.")
 @json_option
 def tune(
     operator: str,

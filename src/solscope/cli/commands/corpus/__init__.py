@@ -26,6 +26,7 @@ from solscope.cli.options import (
     ModelOptions,
     choice_option,
     expansion_option,
+    flag_option,
     model_options,
     number_option,
 )
@@ -83,9 +84,7 @@ for _command in (*QUESTIONS, watch_command, *TRANSFER, *UPKEEP):
 
 @command.command("init", short_help="Create an empty store.")
 @store_argument
-@click.option(
-    "--redact", is_flag=True, help="Take profiles only without private text, whoever adds them."
-)
+@flag_option("--redact", "Take profiles only without private text, whoever adds them.")
 @json_option
 def init(store: str, redact: bool, output: Output) -> None:
     """Create an empty store in a folder or at a URL. An existing store is left unchanged."""
@@ -108,13 +107,9 @@ def _present_status(corpus: Corpus, output: Output) -> None:
     metavar="KEY=VALUE",
     help="Tag for all of these profiles. May be repeated.",
 )
-@click.option(
-    "--keep-events", is_flag=True, help="Also store all events, which makes the store large."
-)
-@click.option(
-    "--redact",
-    is_flag=True,
-    help="Remove hosts, users, paths, addresses and secrets before anything is stored.",
+@flag_option("--keep-events", "Also store all events, which makes the store large.")
+@flag_option(
+    "--redact", "Remove hosts, users, paths, addresses and secrets before anything is stored."
 )
 @choice_option(
     "--engine", ["local", "ray"], "Read profiles in local processes or on a Ray cluster."
@@ -127,7 +122,7 @@ def _present_status(corpus: Corpus, output: Output) -> None:
     help="Files to read in parallel. Default: one per core.",
 )
 @limit_options
-@click.option("--verbose", is_flag=True, help="Print each finished file on stderr.")
+@flag_option("--verbose", "Print each finished file on stderr.")
 @model_options
 @expansion_option
 @json_option

@@ -14,7 +14,7 @@ from solscope.cli.commands.corpus.options import (
     store_argument,
     where_option,
 )
-from solscope.cli.options import Decorator, choice_option, number_option
+from solscope.cli.options import Decorator, choice_option, flag_option, number_option
 from solscope.cli.output import (
     Output,
     check_one_stdout,
@@ -75,7 +75,7 @@ def importance_command(
 @store_argument
 @click.argument("operator", required=False, metavar="[OP]", shell_complete=completion.any_operator)
 @cover_option
-@click.option("--buckets", is_flag=True, help="Merge similar token counts.")
+@flag_option("--buckets", "Merge similar token counts.")
 @weight_option
 @where_option
 @top_option
@@ -107,7 +107,7 @@ def shapes_command(
 @click.option("--buckets/--no-buckets", default=True, help="Merge similar token counts (default).")
 @weight_option
 @where_option
-@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@flag_option("--force", "Replace OUT if it exists.")
 @json_option
 def export_suite(
     store: str,

@@ -13,13 +13,14 @@ from solscope.cli.commands.corpus.options import (
     store_argument,
     where_option,
 )
+from solscope.cli.options import flag_option
 from solscope.cli.output import Output, json_option, present
 
 
 @click.command("spool", short_help="Add recordings that other machines drop in a folder.")
 @store_argument
 @click.argument("folder", metavar="SPOOL", type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="Stop when the folder is empty.")
+@flag_option("--once", "Stop when the folder is empty.")
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
@@ -29,7 +30,7 @@ from solscope.cli.output import Output, json_option, present
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Tag for all profiles.")
 @click.option("--workers", type=click.IntRange(1, 1000), metavar="N", help="Default: one per core.")
 @limit_options
-@click.option("--verbose", is_flag=True, help="Print each finished file on stderr.")
+@flag_option("--verbose", "Print each finished file on stderr.")
 @json_option
 def spool_command(
     store: str,

@@ -7,12 +7,13 @@ import time
 import click
 
 from solscope.cli.commands.corpus.options import parse_where, store_argument, where_option
+from solscope.cli.options import flag_option
 from solscope.cli.output import Output, json_option, present
 
 
 @click.command("verify", short_help="Check hashes and sums.")
 @store_argument
-@click.option("--full", is_flag=True, help="Also read files that an earlier check found in order.")
+@flag_option("--full", "Also read files that an earlier check found in order.")
 @json_option
 def verify_command(store: str, full: bool, output: Output) -> int:
     """Check counts, hashes and sums of a store. Exit code 1: something is wrong.
@@ -31,8 +32,8 @@ def verify_command(store: str, full: bool, output: Output) -> int:
 
 @click.command("repair", short_help="Remove duplicate rows.")
 @store_argument
-@click.option("--dry-run", is_flag=True, help="Show what would be removed and change nothing.")
-@click.option("--accept-loss", is_flag=True, help="Stop reporting commits that are lost for good.")
+@flag_option("--dry-run", "Show what would be removed and change nothing.")
+@flag_option("--accept-loss", "Stop reporting commits that are lost for good.")
 @json_option
 def repair_command(store: str, dry_run: bool, accept_loss: bool, output: Output) -> int:
     """Remove duplicate rows, which a faulty writer can leave in a store.
@@ -91,11 +92,10 @@ def migrate_command(store: str, output: Output) -> None:
     help="Profiles recorded more than so many days ago.",
 )
 @where_option
-@click.option("--dry-run", is_flag=True, help="Show what would be removed and change nothing.")
-@click.option(
+@flag_option("--dry-run", "Show what would be removed and change nothing.")
+@flag_option(
     "--forget",
-    is_flag=True,
-    help="Also delete replaced files and the log, so that no trace of removed profiles is left.",
+    "Also delete replaced files and the log, so that no trace of removed profiles is left.",
 )
 @json_option
 def remove_command(

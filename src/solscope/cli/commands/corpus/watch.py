@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.commands.corpus.options import store_argument
+from solscope.cli.options import flag_option
 from solscope.cli.output import Output, form_options, present
 
 if TYPE_CHECKING:
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
 @click.command("watch", short_help="Test limits on the latest profiles; exit 1 if broken.")
 @store_argument
 @click.argument("rules", metavar="RULES", type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Also fail when the answer is 'cannot tell'.")
-@click.option(
+@flag_option("--strict", "Also fail when the answer is 'cannot tell'.")
+@flag_option(
     "--diagnose",
+    "Diagnose the latest profile of each broken limit; the files must still be there.",
     "explain",
-    is_flag=True,
-    help="Diagnose the latest profile of each broken limit; the files must still be there.",
 )
 @form_options
 def watch_command(store: str, rules: Path, strict: bool, explain: bool, output: Output) -> int:

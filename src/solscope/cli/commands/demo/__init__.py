@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from solscope.cli.arguments import OutputPath, output_folder_option
+from solscope.cli.options import flag_option
 from solscope.cli.output import Output, json_option, present
 
 
@@ -37,11 +38,7 @@ def command(context: click.Context, output: Output) -> None:
 
 @command.command("copy", short_help="Copy the recordings to a folder.")
 @click.argument("folder", type=OutputPath("folder"), metavar="DIR")
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Replace the recordings of an earlier copy; other files there stay.",
-)
+@flag_option("--force", "Replace the recordings of an earlier copy; other files there stay.")
 @json_option
 def copy(folder: Path, force: bool, output: Output) -> None:
     """Copy all recordings to DIR, with a README of commands to run there."""

@@ -8,7 +8,7 @@ import click
 
 from solscope.cli.arguments import OutputPath
 from solscope.cli.commands.lab.results import pack, score
-from solscope.cli.options import Decorator, choice_option, number_option
+from solscope.cli.options import Decorator, choice_option, flag_option, number_option
 from solscope.cli.output import Output, emit, json_option, present
 
 
@@ -91,8 +91,8 @@ out_option: Decorator = click.option(
     "--seconds", 240.0, click.FloatRange(min=1), "Start no new recording after this time."
 )
 @choice_option("--device", ["cuda", "cpu"], "Where the model runs. Use the CPU for a trial run.")
-@click.option("--tiny", is_flag=True, help="Use a model with two small layers, for a trial run.")
-@click.option("--archive", is_flag=True, help="Pack all recordings into a few files.")
+@flag_option("--tiny", "Use a model with two small layers, for a trial run.")
+@flag_option("--archive", "Pack all recordings into a few files.")
 @json_option
 def record(
     out: Path,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from solscope.cli.arguments import BundledPath, OutputPath
+from solscope.cli.options import flag_option
 from solscope.cli.output import Output, form_options, json_option, present
 from solscope.cli.progress import progress_line
 
@@ -36,7 +37,7 @@ def _say(name: str) -> None:
     metavar="DIR",
     help="Folder to write.",
 )
-@click.option("--force", is_flag=True, help="Replace the folder if it exists.")
+@flag_option("--force", "Replace the folder if it exists.")
 @json_option
 def pack(raw: tuple[Path, ...], target: Path, force: bool, output: Output) -> None:
     """Reduce the recordings in DIR to observations of some ten kilobytes each.
@@ -58,9 +59,7 @@ def pack(raw: tuple[Path, ...], target: Path, force: bool, output: Output) -> No
     type=BundledPath("lab", exists=True, file_okay=False, path_type=Path),
     metavar="[DIR]...",
 )
-@click.option(
-    "--all", "every", is_flag=True, help="List all pairs, not only the misdiagnosed ones."
-)
+@flag_option("--all", "List all pairs, not only the misdiagnosed ones.", "every")
 @click.option(
     "--without",
     multiple=True,
