@@ -136,8 +136,8 @@ def _cached_draws(sizes: tuple[int, ...]) -> list[list[Int64s]]:
 
 def _drawn_blocks(size: int, draw: np.random.Generator) -> Iterator[Int64s]:
     step = max(1, _CELLS // _blocks(size))
-    for at in range(0, RESAMPLES, step):
-        yield draw.integers(0, size, (min(step, RESAMPLES - at), _blocks(size)))
+    for first in range(0, RESAMPLES, step):
+        yield draw.integers(0, size, (min(step, RESAMPLES - first), _blocks(size)))
 
 
 def _blocks(size: int) -> int:
@@ -240,8 +240,8 @@ def mean_intervals(parts: Floats, weights: Floats) -> Floats | None:
     usable = whole > 0
     chosen, whole = chosen[usable], whole[usable]
     bounds = []
-    for at in range(0, parts.shape[1], _COLUMNS):
-        some = parts[:, at : at + _COLUMNS]
+    for first in range(0, parts.shape[1], _COLUMNS):
+        some = parts[:, first : first + _COLUMNS]
         center = some.sum(axis=0) / weights.sum()
         means = center + (chosen @ some / whole[:, None] - center) * widen(count)
         bounds.append(np.quantile(means, _TAILS, axis=0))

@@ -52,13 +52,13 @@ def blame(normal: Analysis, abnormal: Analysis) -> RankCause:
     before, after = (run.charge.length.mean() for run in (normal, abnormal))
     ratio = float(after / before)
     more = abnormal.charge.cost.mean(0) - _of_same_ranks(normal, abnormal)
-    at = int(np.argmax(more))
-    cost = float(more[at]) / 1e6
-    rank = abnormal.matched.ranks[at]
+    rank_index = int(np.argmax(more))
+    cost = float(more[rank_index]) / 1e6
+    rank = abnormal.matched.ranks[rank_index]
     # The reason was looked for at the rank that costs most, which need not be this one.
     stated = abnormal.why if abnormal.suspect.leader == rank else None
     why = "unknown" if stated is None else stated.why
-    confidence = _confidence(normal, abnormal, at, healthy(why))
+    confidence = _confidence(normal, abnormal, rank_index, healthy(why))
     if confidence >= SURE:
         evidence = [] if stated is None else list(stated.evidence)
         return RankCause(rank, round(confidence, 3), why, ratio, cost, evidence)
@@ -75,14 +75,14 @@ def _of_same_ranks(normal: Analysis, abnormal: Analysis) -> NDArray[np.float64]:
     return np.array([normal_costs.get(rank, costs.mean()) for rank in abnormal.matched.ranks])
 
 
-def _confidence(normal: Analysis, abnormal: Analysis, at: int, least: float) -> float:
+def _confidence(normal: Analysis, abnormal: Analysis, rank_index: int, least: float) -> float:
     """How often a rank explains the slowdown when the steps of both runs are drawn again."""
-    rank = abnormal.matched.ranks[at]
+    rank = abnormal.matched.ranks[rank_index]
     same = normal.matched.ranks.index(rank) if rank in normal.matched.ranks else None
     own = normal.charge.cost.mean(1) if same is None else normal.charge.cost[:, same]
     sides = []
     for seed, (charge, cost) in enumerate(
-        ((normal.charge, own), (abnormal.charge, abnormal.charge.cost[:, at]))
+        ((normal.charge, own), (abnormal.charge, abnormal.charge.cost[:, rank_index]))
     ):
         weights = block_weights(charge.steps.size, DRAWS, seed)
         weights /= weights.sum(1, keepdims=True)

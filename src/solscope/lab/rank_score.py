@@ -126,8 +126,8 @@ def _latest_start(analysis: Analysis) -> int | None:
         return None
     starts = np.stack(
         [
-            rank.calls["start_ns"].to_numpy()[index[whole, at]]
-            for at, rank in enumerate(analysis.run.ranks)
+            rank.calls["start_ns"].to_numpy()[index[whole, rank_index]]
+            for rank_index, rank in enumerate(analysis.run.ranks)
         ],
         1,
     )

@@ -46,14 +46,16 @@ class Analysis:
     pipeline: Pipeline | None
     """Stages; null where ranks do not hand work to one another."""
 
-    def rank_steps(self, at: int) -> pl.DataFrame:
+    def rank_steps(self, rank_index: int) -> pl.DataFrame:
         """Steps of one rank that figures are about."""
-        return self.run.ranks[at].steps.filter(pl.col("step").is_in(sorted(self.own_steps[at])))
+        return self.run.ranks[rank_index].steps.filter(
+            pl.col("step").is_in(sorted(self.own_steps[rank_index]))
+        )
 
-    def rank_length_ns(self, at: int) -> int:
+    def rank_length_ns(self, rank_index: int) -> int:
         """Length of all these steps on that rank's own clock, each to the start of the next."""
-        lengths = step_lengths(self.run.ranks[at].steps)
-        return sum(lengths[step] for step in self.own_steps[at])
+        lengths = step_lengths(self.run.ranks[rank_index].steps)
+        return sum(lengths[step] for step in self.own_steps[rank_index])
 
     @property
     def counted(self) -> NDArray[np.bool_]:
@@ -80,7 +82,10 @@ def analyze(run: Run) -> Analysis:
         _per_step(int(table["rows"].sum()), table, len(mine))
         for table, mine in zip(tables, own, strict=True)
     ]
-    tokens = [_mean(run.ranks[at].steps, own[at], "tokens") for at in range(len(run.ranks))]
+    tokens = [
+        _mean(run.ranks[rank_index].steps, own[rank_index], "tokens")
+        for rank_index in range(len(run.ranks))
+    ]
     why = _why(run, matched, split, stages, own, charge, tokens, totals)
     suspect = find_suspect(charge, matched.ranks, None if why is None else why.why)
     layers = [_by_layer(table, len(mine)) for table, mine in zip(tables, own, strict=True)]
@@ -102,8 +107,8 @@ def analyze(run: Run) -> Analysis:
     )
     if stages is None:
         return analysis
-    own_steps = [analysis.rank_steps(at) for at in range(len(run.ranks))]
-    lengths = [analysis.rank_length_ns(at) for at in range(len(run.ranks))]
+    own_steps = [analysis.rank_steps(rank_index) for rank_index in range(len(run.ranks))]
+    lengths = [analysis.rank_length_ns(rank_index) for rank_index in range(len(run.ranks))]
     pipeline = describe(run, matched, split, stages, analysis.counted, own_steps, lengths)
     return replace(analysis, pipeline=pipeline)
 
@@ -166,22 +171,25 @@ def _why(
     tokens: list[float | None],
     totals: list[float | None],
 ) -> Why | None:
-    at = leader(charge)
-    if at is None:
+    rank_index = leader(charge)
+    if rank_index is None:
         return None
     step = matched.table["step"].fill_null(-1).to_numpy()
-    rows = (split.last == at) & np.isin(step, charge.steps)
+    rows = (split.last == rank_index) & np.isin(step, charge.steps)
     requests = [_mean(rank.steps, own[n], "requests") for n, rank in enumerate(run.ranks)]
     sums = {"tokens": tokens, "requests": requests, "rows received by its experts": totals}
-    work = {name: Work(values[at], _middle_of_others(values, at)) for name, values in sums.items()}
-    if stages is not None and stages.of[at] >= 0:
-        return explain_stage(run, at, own, work)
-    mine = (split.busiest == at) & np.isin(step, charge.steps)
-    return explain(run, split, at, rows, own, work, float(split.uneven[mine].sum()))
+    work = {
+        name: Work(values[rank_index], _middle_of_others(values, rank_index))
+        for name, values in sums.items()
+    }
+    if stages is not None and stages.of[rank_index] >= 0:
+        return explain_stage(run, rank_index, own, work)
+    mine = (split.busiest == rank_index) & np.isin(step, charge.steps)
+    return explain(run, split, rank_index, rows, own, work, float(split.uneven[mine].sum()))
 
 
-def _middle_of_others(values: list[float | None], at: int) -> float | None:
-    others = [value for n, value in enumerate(values) if n != at and value is not None]
+def _middle_of_others(values: list[float | None], rank_index: int) -> float | None:
+    others = [value for n, value in enumerate(values) if n != rank_index and value is not None]
     return float(np.median(others)) if others else None
 
 

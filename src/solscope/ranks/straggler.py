@@ -99,19 +99,19 @@ def find_suspect(charge: Charge, ranks: tuple[int, ...], why: str | None) -> Sus
     `why` is the reason for which the rank that costs most is late, as `solscope.ranks.why` has it.
     """
     count = charge.steps.size
-    at = leader(charge)
-    if at is None:
+    rank_index = leader(charge)
+    if rank_index is None:
         few = f"only {count} whole steps after the first" if count < LEAST_STEPS else "no waiting"
         return Suspect(None, 0.0, None, None, None, "none", [], few)
     share = charge.cost.sum(0) / charge.length.sum()
-    confidence = _confidence(charge, at, material(why))
-    leads = charge.cost[:, at] >= np.maximum(charge.cost.max(1), MATERIAL * charge.length)
+    confidence = _confidence(charge, rank_index, material(why))
+    leads = charge.cost[:, rank_index] >= np.maximum(charge.cost.max(1), MATERIAL * charge.length)
     named = confidence >= SURE
     return Suspect(
-        rank=ranks[at] if named else None,
+        rank=ranks[rank_index] if named else None,
         confidence=round(confidence, 3),
-        step_share_pct=100.0 * float(share[at]),
-        leader=ranks[at],
+        step_share_pct=100.0 * float(share[rank_index]),
+        leader=ranks[rank_index],
         all_share_pct=100.0 * float(share.sum()),
         pattern="persistent" if named else "wandering" if _wanders(charge) else "none",
         steps=[int(step) for step in charge.steps[leads]],
@@ -124,13 +124,13 @@ def capped(frequency: float, steps: int) -> float:
     return min(frequency, succession(steps, steps), succession(LAB_RIGHT, LAB_NAMED))
 
 
-def _confidence(charge: Charge, at: int, least: float) -> float:
+def _confidence(charge: Charge, rank_index: int, least: float) -> float:
     """How often a rank stands out when the steps are drawn again."""
     # How often each step is drawn: much smaller than the steps drawn, by draw, step and rank.
     weights = block_weights(charge.steps.size, DRAWS)
     cost, length = weights @ charge.cost, weights @ charge.length
-    stands_out = cost[:, at] >= least * length
-    alone = cost[:, at] >= ALONE * cost.sum(1)
+    stands_out = cost[:, rank_index] >= least * length
+    alone = cost[:, rank_index] >= ALONE * cost.sum(1)
     return capped(float((stands_out & alone).mean()), charge.steps.size)
 
 

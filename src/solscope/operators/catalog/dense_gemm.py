@@ -218,9 +218,9 @@ _BITS = (2, 3, 4, 6, 8)
 def _narrow_weights(call: Recorded) -> OperatorAxes:
     """Weights packed into integers, then their scales by group and column (Marlin, AWQ, GPTQ)."""
     a = call.tensor(0)
-    rest = [call.tensor(at) for at in range(1, len(call.types)) if call.has(at)]
+    rest = [call.tensor(index) for index in range(1, len(call.types)) if call.has(index)]
     packed = next(
-        (at for at, t in enumerate(rest) if t.type in ("int", "unsigned char")), len(rest)
+        (index for index, t in enumerate(rest) if t.type in ("int", "unsigned char")), len(rest)
     )
     scales = next((t for t in rest[packed + 1 :] if t.floating and len(t.shape) >= 2), None)
     if scales is None or len(a.shape) != 2:
