@@ -81,10 +81,6 @@ WORK_SCHEMA = pl.Schema(
 """Time of kernels that are no collectives, by step, name, role and `work`: grid and shapes."""
 
 
-MAX_RANKS = 1 << 16
-"""More ranks than this are a damaged number in a header or a file name."""
-
-
 @dataclass(frozen=True)
 class Rank:
     """One rank of a run."""

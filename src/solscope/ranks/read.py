@@ -31,7 +31,8 @@ from solscope.ranks.files import one_per_rank
 from solscope.ranks.find import host_in_name, number_ranks, run_files, run_name, stated_rank
 from solscope.readers import ReadOptions
 from solscope.readers.find import Skipped
-from solscope.run import MAX_RANKS, Rank, Run, listed
+from solscope.readers.limits import MAX_RANKS
+from solscope.run import Rank, Run, listed
 from solscope.spawning import without_main
 
 MEMORY_BYTES = 3 << 30

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MAX_DEVICES = 256
 """GPUs of one file. Every view computes the timeline of each; no process sees as many."""
+MAX_RANKS = 1 << 16
+"""More ranks than this are a damaged number in a header or a file name."""
 
 
 def check_limits(profile: Profile) -> Profile:

@@ -11,6 +11,7 @@ import polars as pl
 
 from solscope.patterns import lazy_pattern
 from solscope.ranks.skew import CollectiveSkew, collective_skew
+from solscope.readers.limits import MAX_RANKS
 from solscope.views.summary import DeviceSummary, Summary
 
 UNEVEN = 1.02
@@ -111,8 +112,6 @@ def _run(
             rows.append(_row(summary, summary.rank, summary.path, ", ".join(summary.devices)))
     rows.sort(key=lambda row: row.rank)
     seen = {row.rank for row in rows}
-    from solscope.run import MAX_RANKS  # its tables are of no use here
-
     size = world_size if world_size is not None and world_size <= MAX_RANKS else 0
     missing = [rank for rank in range(size) if rank not in seen]
     skew = None if collectives is None else _skew(members, collectives)

@@ -12,7 +12,6 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.usual_steps import StepBasis, UsualSteps, select_usual
-from solscope.readers.observations import observed_steps
 
 StepTimes = dict[str | None, list[float]]
 """Step times in ms, in order, by phase."""
@@ -92,6 +91,8 @@ def _measured(usual: UsualSteps) -> pl.DataFrame:
 
 def _steps(attributed: Attributed) -> pl.DataFrame:
     if attributed.profile.observations is not None:
+        from solscope.readers.observations import observed_steps
+
         observed = observed_steps(attributed.profile.observations, attributed.profile.path)
         return observed.with_row_index("step").with_columns(pl.lit(0).alias("process"))
     if attributed.profile.cycles is not None:

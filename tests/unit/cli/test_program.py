@@ -169,7 +169,7 @@ def test_what_asked_to_run_at_the_end_runs() -> None:
 
 
 def test_the_limit_of_threads_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "numpy")
+    monkeypatch.delitem(sys.modules, "numpy", raising=False)
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     limits: list[str | None] = []
     monkeypatch.setattr(
