@@ -17,6 +17,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import fnmatch
+import functools
 import json
 import os
 import queue
@@ -138,13 +139,18 @@ def read_sources(root: Path) -> dict[Path, str]:
     return {p: p.read_text(encoding="utf-8") for p in found if p.suffix in (".py", ".toml")}
 
 
+@functools.cache
+def _test_files(root: Path) -> tuple[Path, ...]:
+    return tuple((root / "tests").rglob("*.py"))
+
+
 def _selected(root: Path, mutation: str, test: str) -> str:
     name, separator, case = test.partition("::")
     folders, file = Path(name).parts[:-1], Path(name).name
     hits = [
         path
-        for path in (root / "tests").rglob(file)
-        if set(folders) <= set(path.relative_to(root).parts)
+        for path in _test_files(root)
+        if path.name == file and set(folders) <= set(path.relative_to(root).parts)
     ]
     if len(hits) != 1:
         raise MutationError(f"{mutation}: {len(hits)} test files are called {name}")

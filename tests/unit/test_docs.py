@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -254,7 +255,13 @@ def test_every_reader_is_documented() -> None:
     )
 
 
-def warning_codes() -> Iterator[str]:
+@cache
+def warning_codes() -> tuple[str, ...]:
+    """All codes in the source."""
+    return tuple(_warning_codes())
+
+
+def _warning_codes() -> Iterator[str]:
     """First arguments of `ProfileWarning(...)` in the source.
 
     Where that argument is a variable, the codes are the keys of the dictionary it comes from.
@@ -572,6 +579,8 @@ FORBIDDEN = re.compile(
         ]
     )
 )
+PIECES = ("/" + "work/", "/" + "root/", "/" + "tmp/", "TO" + "DO", "FIX" + "ME", "index" + "-url")
+"""One of these is in every match."""
 
 
 def project_files() -> list[Path]:
@@ -598,5 +607,6 @@ def test_no_file_names_this_machine_or_unfinished_work() -> None:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        found += [f"{path.relative_to(ROOT)}: {m.group()}" for m in FORBIDDEN.finditer(text)]
+        if any(piece in text for piece in PIECES):  # Much faster than to search for all at once.
+            found += [f"{path.relative_to(ROOT)}: {m.group()}" for m in FORBIDDEN.finditer(text)]
     assert found == []

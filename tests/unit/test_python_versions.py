@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,7 +85,8 @@ def newer_names(code: str) -> list[tuple[int, str]]:
     """Where `code` uses what Python 3.10 lacks, unless it asks for the version first."""
     modules = {"builtins": "builtins"}
     found: list[tuple[int, str]] = []
-    for node in _unguarded(ast.parse(code, feature_version=(3, 10))):
+    tree = ast.parse(code, feature_version=(3, 10))
+    for node in _unguarded(tree) if _mentions_newer(code) else ():
         if isinstance(node, ast.Import):
             modules |= {alias.asname or alias.name: alias.name for alias in node.names}
             found += [(node.lineno, one.name) for one in node.names if one.name in NEW_MODULES]
@@ -99,6 +101,14 @@ def newer_names(code: str) -> list[tuple[int, str]]:
         elif isinstance(node, ast.Name) and node.id in NEW_NAMES["builtins"]:
             found.append((node.lineno, f"builtins.{node.id}"))
     return found
+
+
+def _mentions_newer(code: str) -> bool:
+    """Whether the words are there at all: looking at every node of every file takes long."""
+    words = {*re.findall(r"\w+", code), "builtins"}
+    return any(words.issuperset(module.split(".")) for module in NEW_MODULES) or any(
+        words.issuperset(module.split(".")) and words & names for module, names in NEW_NAMES.items()
+    )
 
 
 def _unguarded(node: ast.AST) -> Iterator[ast.AST]:
