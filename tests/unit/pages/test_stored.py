@@ -131,6 +131,17 @@ def test_a_changed_profile_or_metrics_file_makes_new_pages(
     assert len(made) == 3
 
 
+def test_a_diagnosis_by_causes_of_other_packages_is_not_stored(
+    cache: Path, trace: Path, made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = settled(Path(shutil.copy(trace, tmp_path / "other.json.gz")))
+    report(trace, other, "--diagnose")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [group])
+    report(trace, other, "--diagnose")
+    report(trace, other, "--diagnose")
+    assert len(made) == 3
+
+
 def test_other_code_makes_new_pages(
     cache: Path, trace: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

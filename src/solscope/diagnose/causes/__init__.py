@@ -46,6 +46,13 @@ def causes() -> tuple[Cause, ...]:
     return catalog().causes
 
 
+def others_offer_causes() -> bool:
+    """Whether a diagnosis depends on other packages, whose versions are not known."""
+    from importlib.metadata import entry_points
+
+    return bool(entry_points(group=ENTRY_POINTS))
+
+
 def _offered(taken: set[str]) -> tuple[list[Cause], list[str]]:
     """Causes of other packages; one that cannot be used is left out and named."""
     # Importing `importlib.metadata` and searching all installed packages takes tens of ms.
