@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from solscope.bench.pool.process import Spawner, Stopped  # noqa: E402
+from solscope.bench.pool.process import Stopped  # noqa: E402
+from solscope.bench.pool.spawner import Spawner  # noqa: E402
 from solscope.bench.run.agenda import Options  # noqa: E402
 from solscope.bench.run.evaluate import open_spawner  # noqa: E402
 from tests.evil import called, chosen, expected, limits, run_results  # noqa: E402

@@ -56,8 +56,8 @@ class WarmTorch:
     def start_process(
         self, command: list[str], theirs: socket.socket, log: IO[bytes], folder: Path
     ) -> Forked:
-        """Stands in for `solscope.bench.pool.process.start_process`."""
-        from solscope.bench.pool.process import ENVIRONMENT
+        """Stands in for `solscope.bench.pool.spawner.start_process`."""
+        from solscope.bench.pool.spawner import ENVIRONMENT
 
         _, _, script, config = command
         environment = {**os.environ, **ENVIRONMENT}

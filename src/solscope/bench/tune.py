@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 from solscope.bench.base import ShapeResult
 from solscope.bench.catalog import built_in, find_solution
-from solscope.bench.pool.process import Spawner
+from solscope.bench.pool.spawner import Spawner
 from solscope.bench.results.attempts import Attempt, Change, TunedShape, Tuning
 from solscope.bench.results.contrast import contrast_lines
 from solscope.bench.results.files import latest

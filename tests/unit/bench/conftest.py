@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from solscope.bench.pool import process
+from solscope.bench.pool import spawner
 from tests.warm_torch import WarmTorch, warm_torch
 
 
@@ -19,4 +19,4 @@ def _warm_torch() -> Iterator[WarmTorch]:
 @pytest.fixture
 def warm_workers(_warm_torch: WarmTorch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Start workers without importing torch anew for each run."""
-    monkeypatch.setattr(process, "start_process", _warm_torch.start_process)
+    monkeypatch.setattr(spawner, "start_process", _warm_torch.start_process)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from solscope.bench.catalog import Solution
 from solscope.bench.pool.arena import Arena
-from solscope.bench.pool.process import Spawner, Worker, WorkerFailed
+from solscope.bench.pool.process import Worker, WorkerFailed
+from solscope.bench.pool.spawner import Spawner
 from solscope.bench.worker.messages import (
     Loaded,
     LoadSolution,

@@ -20,8 +20,9 @@ from solscope.bench.base import FAILURES
 from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.device_memory import MemoryBudget, release
 from solscope.bench.pool.inputs import InputSets
-from solscope.bench.pool.process import Spawner, WorkerFailed
+from solscope.bench.pool.process import WorkerFailed
 from solscope.bench.pool.slot import Candidate, WorkerSlot, ask_all, close
+from solscope.bench.pool.spawner import Spawner
 from solscope.bench.run import check, reference
 from solscope.bench.run.check import Verdict
 from solscope.bench.run.failures import EVALUATOR_ERRORS, own_failure

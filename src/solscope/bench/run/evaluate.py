@@ -19,8 +19,8 @@ from typing import NamedTuple, TypeVar
 from solscope.bench.base import SETS, ShapeResult, Status
 from solscope.bench.pool.arena import Arena, Arenas
 from solscope.bench.pool.device_memory import MemoryBudget, is_short, release
-from solscope.bench.pool.process import Spawner
 from solscope.bench.pool.slot import Candidate, WorkerSlot
+from solscope.bench.pool.spawner import Spawner
 from solscope.bench.results.digest import with_digests
 from solscope.bench.results.files import append_result, require_appendable
 from solscope.bench.run.agenda import Agenda, OperatorRun, Options, Progress

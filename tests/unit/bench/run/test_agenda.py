@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("torch")
 
 from solscope.bench.catalog import Solution, find_solution
-from solscope.bench.pool.process import Limits, Spawner, WorkerFailed
+from solscope.bench.pool.process import Limits, WorkerFailed
+from solscope.bench.pool.spawner import Spawner
 from solscope.bench.results.files import append_result
 from solscope.bench.run.agenda import Agenda, Options
 from solscope.bench.run.correctness import OperatorCheck

@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 from solscope.bench.base import METHODS, ShapeResult
 from solscope.bench.catalog import Solution, find_solution
-from solscope.bench.pool import process
+from solscope.bench.pool import process, spawner
 from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run import agenda, timing_cpu, timing_gpu
 from solscope.bench.run import evaluate as evaluation
@@ -32,10 +32,10 @@ ALL = tuple(METHODS.values())
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers with the timer of `fake_timer.py`, asked as on a GPU."""
 
-    class WithTimer(process.Spawner):
+    class WithTimer(spawner.Spawner):
         def __init__(self, limits: process.Limits) -> None:
             super().__init__(limits)
-            package = self.folder / process.COPIED
+            package = self.folder / spawner.COPIED
             shutil.copy(Path(__file__).with_name("fake_timer.py"), package / "device_timer.py")
             worker = package / "worker.py"
             text = worker.read_text()

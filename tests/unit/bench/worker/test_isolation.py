@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from solscope.bench.catalog import cache_folder
-from solscope.bench.pool import process
-from solscope.bench.pool.process import Limits, Spawner
+from solscope.bench.pool import spawner
+from solscope.bench.pool.process import Limits
+from solscope.bench.pool.spawner import Spawner
 from solscope.bench.worker.isolation import (
     ALLOW,
     ARCHITECTURES,
@@ -110,6 +111,6 @@ def test_a_user_without_a_home_can_run_solutions(
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr("pwd.getpwuid", unknown)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert str(tmp_path) in process._code_folders(tmp_path)
+    assert str(tmp_path) in spawner._code_folders(tmp_path)
     with pytest.raises(UsageError, match="no home folder; set XDG_CACHE_HOME"):
         cache_folder()
