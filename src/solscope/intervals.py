@@ -40,14 +40,14 @@ def gaps(busy: Intervals) -> Intervals:
     return Intervals(busy.end[:-1], busy.start[1:])
 
 
-def covered_before(cover: Intervals, at: Int64s) -> Int64s:
+def covered_before(cover: Intervals, times: Int64s) -> Int64s:
     """Length of `cover` before each point."""
     if cover.start.size == 0:
-        return np.zeros(at.shape, dtype=np.int64)
+        return np.zeros(times.shape, dtype=np.int64)
     total = np.concatenate(([0], np.cumsum(cover.end - cover.start)))
-    index = np.searchsorted(cover.start, at, side="right")
+    index = np.searchsorted(cover.start, times, side="right")
     last = np.maximum(index - 1, 0)
-    inside = np.where(index > 0, np.minimum(at, cover.end[last]) - cover.start[last], 0)
+    inside = np.where(index > 0, np.minimum(times, cover.end[last]) - cover.start[last], 0)
     return np.asarray(total[last] * (index > 0) + inside, dtype=np.int64)
 
 
@@ -131,21 +131,21 @@ def _nest_by_stack(start: Int64s, end: Int64s) -> Int64s:
     return above
 
 
-def innermost(at: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
+def innermost(times: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
     """For each point the index of the innermost interval that holds it, or -1. One thread."""
-    if start.size == 0 or at.size == 0:
-        return np.full(at.shape, -1, dtype=np.int64)
-    where = np.argsort(at, kind="stable")
+    if start.size == 0 or times.size == 0:
+        return np.full(times.shape, -1, dtype=np.int64)
+    where = np.argsort(times, kind="stable")
     order = np.lexsort((-end, start))
     s, e = start[order], end[order]
     parent = nest(s, e)
     if ((parent >= 0) & (e > e[np.maximum(parent, 0)])).any() or (s >= e).any():
-        inner = _innermost_by_stack(at[where], s, e)
+        inner = _innermost_by_stack(times[where], s, e)
     else:
-        position = np.searchsorted(s, at[where], side="right")
-        depth = position - np.searchsorted(np.sort(e), at[where], side="right")
+        position = np.searchsorted(s, times[where], side="right")
+        depth = position - np.searchsorted(np.sort(e), times[where], side="right")
         inner = _last_at_depth(s, e, position, depth - 1)
-    out = np.full(at.shape, -1, dtype=np.int64)
+    out = np.full(times.shape, -1, dtype=np.int64)
     out[where] = np.where(inner >= 0, order[np.maximum(inner, 0)], -1)
     return out
 
@@ -163,13 +163,13 @@ def _last_at_depth(
     return np.where((depth >= 0) & (index >= 0) & (own[last] == depth), last, -1)
 
 
-def _innermost_by_stack(at: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
+def _innermost_by_stack(times: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
     """`innermost` for intervals that overlap without nesting; points and intervals sorted."""
-    innermost = np.full(at.size, -1, dtype=np.int64)
+    innermost = np.full(times.size, -1, dtype=np.int64)
     stack: list[int] = []
     starts, ends = start.tolist(), end.tolist()
     opened = 0
-    for index, point in enumerate(at.tolist()):
+    for index, point in enumerate(times.tolist()):
         while opened < len(starts) and starts[opened] <= point:
             while stack and ends[stack[-1]] <= starts[opened]:
                 stack.pop()
@@ -203,10 +203,12 @@ def find_stray(start: Int64s, end: Int64s, one_in: int) -> Stray | None:
     if free.start.size == 0:
         return None
     length = free.end - free.start
-    at = int(np.argmax(length))
-    before = int((start < free.end[at]).sum())
+    longest = int(np.argmax(length))
+    before = int((start < free.end[longest]).sum())
     few = min(before, start.size - before)
     span = int(busy.end[-1] - busy.start[0])
-    if length[at] * 4 <= span or few * one_in > start.size:
+    if length[longest] * 4 <= span or few * one_in > start.size:
         return None
-    return Stray(int(length[at]), int(free.start[at]), int(free.end[at]), few, before == few)
+    return Stray(
+        int(length[longest]), int(free.start[longest]), int(free.end[longest]), few, before == few
+    )

@@ -124,8 +124,8 @@ def compare_profiles(
     phases = dict.fromkeys(p for side in profiles for p in phases_of(side))
     return Comparison(
         profiles=[
-            _side(profile, label, [row[at] for row in units])
-            for at, (profile, label) in enumerate(zip(profiles, labels, strict=True))
+            _side(profile, label, [row[index] for row in units])
+            for index, (profile, label) in enumerate(zip(profiles, labels, strict=True))
         ],
         phases=[
             _phase(p, row, labels, summaries)

@@ -108,7 +108,7 @@ def efficiency_of_calls(
     attributed: Attributed, table: CallTable, card: Hardware, by: EfficiencyBy = "phase"
 ) -> EfficiencyTable:
     """`efficiency` with calls that are there already."""
-    work = [_work(table, at, card) for at in range(len(table.kinds))]
+    work = [_work(table, kind_index, card) for kind_index in range(len(table.kinds))]
     phases = usual_steps(attributed)
     if not phases:
         raise InputError(f"{attributed.profile.path}: no whole step was found")
@@ -143,8 +143,8 @@ class _Work(msgspec.Struct, frozen=True):
     terms_us: dict[str, float] = {}
 
 
-def _work(table: CallTable, at: int, card: Hardware) -> _Work:
-    kind = table.kinds[at]
+def _work(table: CallTable, kind_index: int, card: Hardware) -> _Work:
+    kind = table.kinds[kind_index]
     cost: Cost | None = kind.expected or kind.cost
     if cost is None:
         return _Work(False)

@@ -293,11 +293,11 @@ def _common(a: Intervals, b: Intervals) -> Intervals:
     """Intervals that both cover; each is disjoint and sorted."""
     start: list[int] = []
     end: list[int] = []
-    at = 0
+    length = 0
     for first, last in zip(a.start.tolist(), a.end.tolist(), strict=True):
-        while at < b.start.size and b.end[at] <= first:
-            at += 1
-        here = at
+        while length < b.start.size and b.end[length] <= first:
+            length += 1
+        here = length
         while here < b.start.size and b.start[here] < last:
             start.append(max(first, int(b.start[here])))
             end.append(min(last, int(b.end[here])))

@@ -80,8 +80,8 @@ def memory_table(attributed: Attributed, allocations: pl.DataFrame) -> list[Memo
 
 
 def _table(attributed: Attributed, rows: pl.DataFrame) -> MemoryTable:
-    at = int(rows["allocated"].arg_max() or 0)
-    peak = rows.row(at, named=True)
+    peak_row = int(rows["allocated"].arg_max() or 0)
+    peak = rows.row(peak_row, named=True)
     basis = [phase.basis for phase in usual_steps(attributed) if phase.is_step]
     in_steps = rows.filter(pl.col("step").is_in(usual_numbers(attributed) if basis else []))
     steps = in_steps["step"].n_unique()
@@ -152,4 +152,4 @@ def _steps(attributed: Attributed, allocations: pl.DataFrame) -> list[int | None
         return [None] * allocations.height
     index = np.searchsorted(begun["called"].to_numpy(), allocations["start_ns"].to_numpy()) - 1
     numbers = begun["step"].to_list()
-    return [numbers[at] if at >= 0 else None for at in index.tolist()]
+    return [numbers[index] if index >= 0 else None for index in index.tolist()]

@@ -305,9 +305,11 @@ def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
 def _in_graph(time: DeviceTime) -> np.ndarray:
     """Which gaps lie between two activities of one launch."""
     rows = time.rows.select("start_ns", "launch_row").sort("start_ns", maintain_order=True)
-    at = np.searchsorted(rows["start_ns"].to_numpy(), time.gaps["end_ns"].to_numpy(), side="left")
-    before = rows["launch_row"].gather(series("", np.maximum(at - 1, 0)))
-    after = rows["launch_row"].gather(series("", at))
+    following = np.searchsorted(
+        rows["start_ns"].to_numpy(), time.gaps["end_ns"].to_numpy(), side="left"
+    )
+    before = rows["launch_row"].gather(series("", np.maximum(following - 1, 0)))
+    after = rows["launch_row"].gather(series("", following))
     return (before == after).fill_null(False).to_numpy()
 
 
@@ -327,6 +329,6 @@ def _covered(windows: Intervals, cover: Intervals) -> int:
     return int(overlap(windows.start, windows.end, cover).sum())
 
 
-def _inside(at: Int64s, windows: Intervals) -> np.ndarray:
-    index = np.searchsorted(windows.start, at, side="right") - 1
-    return (index >= 0) & (at < windows.end[np.maximum(index, 0)])
+def _inside(times: Int64s, windows: Intervals) -> np.ndarray:
+    index = np.searchsorted(windows.start, times, side="right") - 1
+    return (index >= 0) & (times < windows.end[np.maximum(index, 0)])

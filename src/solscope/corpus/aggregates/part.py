@@ -126,7 +126,7 @@ def key_columns(kind: KeyKind) -> list[str]:
 
 def names_of(kind: KeyKind) -> list[str]:
     """Columns of `Part.names`."""
-    return [f"name:{at}" for at in range(len(key_columns(kind)))]
+    return [f"name:{index}" for index in range(len(key_columns(kind)))]
 
 
 def first_of(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

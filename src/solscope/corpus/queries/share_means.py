@@ -97,7 +97,7 @@ class _ShareSums:
         if bounds is None:
             return {}
         low, high = bounds.tolist()
-        return {int(code): (low[at], high[at]) for at, code in enumerate(self.shown)}
+        return {int(code): (low[index], high[index]) for index, code in enumerate(self.shown)}
 
     def take_cells(self, some: slice) -> None:
         """Add the shares of some cells."""

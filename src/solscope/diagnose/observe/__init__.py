@@ -152,15 +152,15 @@ def _steps(window: _Window) -> list[Step]:
     return [
         Step(
             number=number,
-            start_ns=int(edges[at] - edges[0]),
-            wall_ns=int(edges[at + 1] - edges[at]),
+            start_ns=int(edges[index] - edges[0]),
+            wall_ns=int(edges[index + 1] - edges[index]),
             phase=phase,
             requests=requests,
             tokens=tokens,
             activities=activities,
-            whole=whole[at] and at < last,
+            whole=whole[index] and index < last,
         )
-        for at, (number, phase, requests, tokens, activities) in enumerate(rows)
+        for index, (number, phase, requests, tokens, activities) in enumerate(rows)
     ]
 
 
@@ -178,17 +178,18 @@ def _tiles(window: _Window, busy: Pieces, idle: IdlePieces) -> list[Tile]:
     }
     full = window.activities["name"].to_list()
     keys = [
-        (kinds[g], copies[full[at]] if g == 2 else names[at]) for at, g in enumerate(group.tolist())
+        (kinds[g], copies[full[row]] if g == 2 else names[row])
+        for row, g in enumerate(group.tolist())
     ]
     labels = [keys[owner] for owner in busy.owner.tolist()]
     labels += [("idle", label) for label in idle.labels]
     length = np.concatenate([busy.end - busy.start, idle.pieces.end - idle.pieces.start])
-    at = np.concatenate([busy.window, idle.pieces.window])
+    windows = np.concatenate([busy.window, idle.pieces.window])
     states = sorted(set(labels), key=lambda key: ((*GROUPS, "idle").index(key[0]), key[1]))
     number = {key: index for index, key in enumerate(states)}
     code = np.array([number[label] for label in labels], dtype=np.int64)
     return [
-        Tile(kind, name, per_step(size, at[code == index], length[code == index]))
+        Tile(kind, name, per_step(size, windows[code == index], length[code == index]))
         for index, (kind, name) in enumerate(states)
     ]
 

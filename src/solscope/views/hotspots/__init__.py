@@ -111,12 +111,14 @@ def hotspots_of_calls(
         step_ms=window.step_ns / 1e6,
         target_pct=target_pct,
         coverage=HotspotCoverage(_cost_pct(calls, table), replays_graphs(attributed)),
-        hotspots=[msgspec.structs.replace(h, rank=at) for at, h in enumerate(ranked, start=1)],
+        hotspots=[
+            msgspec.structs.replace(h, rank=number) for number, h in enumerate(ranked, start=1)
+        ],
     )
 
 
 def _cost_pct(calls: pl.DataFrame, table: CallTable) -> float | None:
-    costed = [at for at, kind in enumerate(table.kinds) if kind.cost is not None]
+    costed = [kind_index for kind_index, kind in enumerate(table.kinds) if kind.cost is not None]
     total = int(calls["time_ns"].sum())
     costed_ns = int(calls.filter(pl.col("kind").is_in(costed))["time_ns"].sum())
     return percent_of(costed_ns, total)

@@ -32,11 +32,13 @@ class _Spent:
 def copies_between(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict[int, str]:
     """The calls that are copies, with their direction; not those that have a bound of HBM."""
     kinds = {
-        at: copy_direction(kind.kernel)
-        for at, kind in enumerate(table.kinds)
+        kind_index: copy_direction(kind.kernel)
+        for kind_index, kind in enumerate(table.kinds)
         if kind.category == "memcpy"
     }
-    kinds = {at: name for at, name in kinds.items() if card is None or name != "DtoD"}
+    kinds = {
+        kind_index: name for kind_index, name in kinds.items() if card is None or name != "DtoD"
+    }
     copies = calls.select("call", "kind").filter(pl.col("kind").is_in(list(kinds)))
     return {call: kinds[kind] for call, kind in copies.iter_rows()}
 

@@ -116,8 +116,8 @@ def _least(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict
         return {}
     times: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     counts = calls.group_by("kind", maintain_order=True).agg(pl.len()).iter_rows()
-    for at, count in counts:
-        kind = table.kinds[at]
+    for kind_index, count in counts:
+        kind = table.kinds[kind_index]
         if kind.category == "comm" and kind.cost is not None and kind.operator is not None:
             least = bound(kind.cost, card)
             times[kind.operator][str(least.limiter)] += count * (least.time_us or 0.0)

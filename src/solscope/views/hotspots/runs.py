@@ -71,7 +71,9 @@ def run_hotspots(
         coverage=HotspotCoverage(
             min(costs, default=None), any(t.coverage.graph_replays for t in tables.values())
         ),
-        hotspots=[msgspec.structs.replace(row, rank=at) for at, row in enumerate(ranked, start=1)],
+        hotspots=[
+            msgspec.structs.replace(row, rank=number) for number, row in enumerate(ranked, start=1)
+        ],
     )
 
 
@@ -134,13 +136,13 @@ class _Sums(NamedTuple):
 def _transfers(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
     """Communication by kind: what neither computing hides nor waiting for a rank explains."""
     sums: dict[str, list[_Sums]] = {}
-    for at, rank in enumerate(analysis.run.ranks):
+    for rank_index, rank in enumerate(analysis.run.ranks):
         wait = np.zeros(rank.calls.height)
-        has_call = analysis.matched.index[:, at] >= 0
-        wait[analysis.matched.index[has_call, at]] = np.nan_to_num(
-            analysis.split.wait[has_call, at]
+        has_call = analysis.matched.index[:, rank_index] >= 0
+        wait[analysis.matched.index[has_call, rank_index]] = np.nan_to_num(
+            analysis.split.wait[has_call, rank_index]
         )
-        numbers = (steps.numbers - analysis.shifts[at]).tolist()
+        numbers = (steps.numbers - analysis.shifts[rank_index]).tolist()
         own = rank.calls.with_columns(pl.Series("wait_ns", wait)).filter(
             pl.col("step").is_in(numbers)
         )
@@ -163,7 +165,8 @@ def _transfers(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
 
 def _transfer(kind: str, rows: list[_Sums], per: float) -> Hotspot:
     calls, time, wait, hidden, saved = (
-        sum(row[at] for row in rows) / (per / 1e3 if at == 0 else per) for at in range(5)
+        sum(row[column] for row in rows) / (per / 1e3 if column == 0 else per)
+        for column in range(5)
     )
     return _row(
         "comm",
@@ -185,14 +188,14 @@ def _imbalance(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
         return []
     of_phase = np.isin(analysis.matched.table["step"].fill_null(-1).to_numpy(), steps.numbers)
     rows = []
-    for at, rank in enumerate(analysis.matched.ranks):
-        cost = float(steps.cost[:, at].sum())
+    for rank_index, rank in enumerate(analysis.matched.ranks):
+        cost = float(steps.cost[:, rank_index].sum())
         if 100 * cost < LEAST_PCT * length:
             continue
         named = analysis.suspect.rank == rank
         lateness = analysis.why if analysis.suspect.leader == rank else None
         reason = REASONS.get(lateness.why) if lateness is not None else None
-        per_step = int((of_phase & (analysis.split.last == at)).sum()) / count
+        per_step = int((of_phase & (analysis.split.last == rank_index)).sum()) / count
         rows.append(
             _row(
                 "imbalance",

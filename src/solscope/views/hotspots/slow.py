@@ -44,12 +44,18 @@ def slow_operators(
     sums = calls.group_by("kind", pl.col("role").cast(pl.String), maintain_order=True).agg(
         pl.len(), pl.col("time_ns").sum()
     )
-    for at, role, count, time in sums.sort("kind", "role").iter_rows():
-        kind = table.kinds[at]
+    for kind_index, role, count, time in sums.sort("kind", "role").iter_rows():
+        kind = table.kinds[kind_index]
         if kind.cost is not None and kind.category != "comm":
             axes = msgspec.json.encode(kind.axes, order="sorted").decode()
-            groups[call_name(kind), axes, role or "", origin(kind)].append((at, count, time))
-    bounds = {at: bound(kind.cost, card) for at, kind in enumerate(table.kinds) if kind.cost}
+            groups[call_name(kind), axes, role or "", origin(kind)].append(
+                (kind_index, count, time)
+            )
+    bounds = {
+        kind_index: bound(kind.cost, card)
+        for kind_index, kind in enumerate(table.kinds)
+        if kind.cost
+    }
     shortest = table.calls.filter(pl.col("time_ns") > 0)["time_ns"].min()
     shortest_us = float(shortest) / 1e3 if isinstance(shortest, int) else 0.0
     return [
@@ -90,7 +96,7 @@ def streamed_bytes(
     if card is None or window.usual is None:
         return Streamed(kinds, 0.0)
     counts = calls.group_by("kind", maintain_order=True).len().iter_rows()
-    read = sum(count * _read(table.kinds[at].cost, kinds) for at, count in counts)
+    read = sum(count * _read(table.kinds[kind_index].cost, kinds) for kind_index, count in counts)
     per_step = read / window.count
     cache_bytes = max(card.value(f"{cache}.size") or 0.0 for cache in CACHES)
     return Streamed(kinds, max(0.0, 1 - cache_bytes / per_step) if per_step else 0.0)

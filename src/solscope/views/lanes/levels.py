@@ -186,15 +186,15 @@ def merge(level: Level, width: int) -> Level:
     stays = ~small
     stays[rows[first]] = True
     coarse = level.take(np.flatnonzero(stays))
-    at = (np.cumsum(stays) - 1)[rows[first]]
-    coarse.dur[at] = end - short.start[first]
-    coarse.busy[at] = np.add.reduceat(short.busy, first)
-    coarse.count[at] = np.add.reduceat(short.count, first)
-    coarse.label[at] = _main_label(first, short.label, short.busy)
-    coarse.layer[at], coarse.step[at] = (
+    target = (np.cumsum(stays) - 1)[rows[first]]
+    coarse.dur[target] = end - short.start[first]
+    coarse.busy[target] = np.add.reduceat(short.busy, first)
+    coarse.count[target] = np.add.reduceat(short.count, first)
+    coarse.label[target] = _main_label(first, short.label, short.busy)
+    coarse.layer[target], coarse.step[target] = (
         np.where(_same(values, first), values[first], 0) for values in (short.layer, short.step)
     )
-    coarse.wait[at] = 0
+    coarse.wait[target] = 0
     return replace(coarse, width_ns=width)
 
 

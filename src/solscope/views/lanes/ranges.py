@@ -68,24 +68,24 @@ def next_event(
     if not rows.size:
         return None
     starts = raw.start[rows]
-    at = rows[starts.argmax() if backwards else starts.argmin()]
-    return Found(*(int(column[at]) for column in (raw.lane, raw.label, raw.start, raw.dur)))
+    row = rows[starts.argmax() if backwards else starts.argmin()]
+    return Found(*(int(column[row]) for column in (raw.lane, raw.label, raw.start, raw.dur)))
 
 
 def _rows(levels: Levels, kind: LaneKind, from_ns: int, to_ns: int) -> list[RangeRow]:
     if not levels.widths:
         return []
     raw = levels.raw
-    lanes = [at for at, lane in enumerate(levels.laned.lanes) if lane.kind == kind]
+    lanes = [lane_index for lane_index, lane in enumerate(levels.laned.lanes) if lane.kind == kind]
     end = raw.start + raw.dur
     inside = np.isin(raw.lane, lanes) & (raw.start < to_ns) & (end > from_ns)
     label, dur = raw.label[inside], raw.dur[inside]
     inside_ns = np.minimum(end[inside], to_ns) - np.maximum(raw.start[inside], from_ns)
-    names, at = np.unique(label, return_inverse=True)
+    names, group = np.unique(label, return_inverse=True)
     total, longest = np.zeros(names.size, dtype=np.int64), np.zeros(names.size, dtype=np.int64)
-    np.add.at(total, at, inside_ns)
-    np.maximum.at(longest, at, dur)
-    calls = np.bincount(at, minlength=names.size)
+    np.add.at(total, group, inside_ns)
+    np.maximum.at(longest, group, dur)
+    calls = np.bincount(group, minlength=names.size)
     columns = (names.tolist(), calls.tolist(), total.tolist(), longest.tolist())
     rows = [RangeRow(*row) for row in zip(*columns, strict=True)]
     return sorted(rows, key=lambda row: (-row.total_ns, row.label))

@@ -100,7 +100,7 @@ def _unit(phase: PhaseComparison) -> str:
 def _time_columns(labels: Sequence[str]) -> list[Column]:
     heads = headings(labels, 20)
     if len(set(heads)) < len(heads):
-        heads = [f"profile {at + 1}" for at in range(len(labels))]
+        heads = [f"profile {index + 1}" for index in range(len(labels))]
     return [Column(head, label=True) for head in heads]
 
 
