@@ -2,8 +2,9 @@
 
 Where all keys of a sequence fit on the chip, and there are sequences for all processors, a program
 takes one sequence and key head after another: one warp copies keys and values, three groups of four
-take blocks of 64 rows, row g * TOKENS + t for query head g of token t. Where a key head has more
-than eight query heads, each share of them is a sequence of its own. Blocks are taken from the
+take blocks of 64 rows, row g * TOKENS + t for query head g of token t. Where these would not fill a
+block, as 7 heads do not, heads take turns with 64 tokens each. Where a key head has more than eight
+query heads, each share of them is a sequence of its own. Blocks are taken from the
 last to the first, and tiles of keys likewise: the last tiles are free first, and those of the next
 sequence come in while the first ones are still needed.
 """
@@ -129,7 +130,7 @@ def fetch_queries(
     q_full,
     slot,
     row,
-    share,
+    first_head,
     GROUP: gl.constexpr,
     DIM: gl.constexpr,
     TOKENS: gl.constexpr,
@@ -142,7 +143,7 @@ def fetch_queries(
     for head in gl.static_range(GROUP):
         for half in gl.static_range(HALVES):
             place = q_blocks.index((slot * HALVES + half) * SPLIT + head)
-            column = (share * GROUP + head) * DIM + 64 * half
+            column = (first_head + head) * DIM + 64 * half
             tma.async_copy_global_to_shared(q_source, [row, column], full, place)
 
 
@@ -169,6 +170,7 @@ def attend_sequences(
     KEYS: gl.constexpr,
     TILES: gl.constexpr,
     TOKENS: gl.constexpr,
+    TURNS: gl.constexpr,
     GROUPS: gl.constexpr,
     WHICH: gl.constexpr,
 ):
@@ -183,15 +185,15 @@ def attend_sequences(
     LEFT: gl.constexpr = gl.DotOperandLayout(0, SUMS, 2)
     count = 0
     begin, queried, length, share = item_of(gl.program_id(0), starts, lengths, shares)
-    block = (queried + TOKENS - 1) // TOKENS - 1 - WHICH
+    block = (queried + TOKENS - 1) // TOKENS * TURNS - 1 - WHICH
     if block >= 0:
         fetch_queries(
             q_source,
             q_blocks,
             q_full,
             2 * WHICH,
-            begin + block * TOKENS,
-            share,
+            begin + block // TURNS * TOKENS,
+            (share * TURNS + block % TURNS) * GROUP,
             GROUP,
             DIM,
             TOKENS,
@@ -200,7 +202,7 @@ def attend_sequences(
         turn = item // gl.num_programs(0)
         after = gl.minimum(item + gl.num_programs(0), items - 1)
         n_begin, n_queried, n_length, n_share = item_of(after, starts, lengths, shares)
-        n_block = (n_queried + TOKENS - 1) // TOKENS - 1 - WHICH
+        n_block = (n_queried + TOKENS - 1) // TOKENS * TURNS - 1 - WHICH
         n_block = gl.where(item + gl.num_programs(0) < items, n_block, -1)
         offset = length - queried
         held = TILES
@@ -211,8 +213,8 @@ def attend_sequences(
                 q_blocks,
                 q_full,
                 2 * WHICH + (count & 1),
-                n_begin + n_block * TOKENS,
-                n_share,
+                n_begin + n_block // TURNS * TOKENS,
+                (n_share * TURNS + n_block % TURNS) * GROUP,
                 GROUP,
                 DIM,
                 TOKENS,
@@ -220,13 +222,15 @@ def attend_sequences(
         while block >= 0:
             following = block - GROUPS
             stays = following >= 0
+            rows = block // TURNS  # which block of tokens
+            first_head = (share * TURNS + block % TURNS) * GROUP
             slot = 2 * WHICH + (count & 1)
             queries = q_blocks._reinterpret(dtype, [2 * GROUPS, 64, DIM], WIDE).index(slot)
             row = gl.arange(0, 64, gl.SliceLayout(1, S))
-            token = block * TOKENS + row % TOKENS
+            token = rows * TOKENS + row % TOKENS
             position = gl.where(token < queried, offset + token, 0)
-            visible = offset + block * TOKENS + 1
-            end = gl.minimum(offset + gl.minimum((block + 1) * TOKENS, queried), length)
+            visible = offset + rows * TOKENS + 1
+            end = gl.minimum(offset + gl.minimum((rows + 1) * TOKENS, queried), length)
             best = gl.full([64], float("-inf"), gl.float32, gl.SliceLayout(1, S))
             total = gl.zeros([64], gl.float32, gl.SliceLayout(1, S))
             sums = gl.zeros([64, DIM], gl.float32, SUMS)
@@ -234,13 +238,14 @@ def attend_sequences(
             # The rows of the block before are written; the next block's queries take their place.
             tma.store_wait(0)
             if stays | (n_block >= 0):
+                coming = gl.where(stays, following, n_block)
                 fetch_queries(
                     q_source,
                     q_blocks,
                     q_full,
                     slot ^ 1,
-                    gl.where(stays, begin + following * TOKENS, n_begin + n_block * TOKENS),
-                    gl.where(stays, share, n_share),
+                    gl.where(stays, begin, n_begin) + coming // TURNS * TOKENS,
+                    (gl.where(stays, share, n_share) * TURNS + coming % TURNS) * GROUP,
                     GROUP,
                     DIM,
                     TOKENS,
@@ -283,7 +288,7 @@ def attend_sequences(
             mbarrier.wait(v_full.index(0), turn & 1)
             sums = warpgroup_mma(left, tile_of(v_main, 0, TILES, KEYS, DIM, WIDE), sums)
             # Tiles that no block of this group needs any more.
-            ahead = gl.minimum(offset + (following + 1) * TOKENS, length)
+            ahead = gl.minimum(offset + (following // TURNS + 1) * TOKENS, length)
             needed = gl.where(stays, (ahead + KEYS - 1) // KEYS, 0)
             for tile in range(needed, held):
                 mbarrier.wait(k_full.index(tile), turn & 1)
@@ -293,14 +298,14 @@ def attend_sequences(
             total = gl.where(total > 0, total, 1.0)
             inverse = 1.0 / gl.convert_layout(total, gl.SliceLayout(1, SUMS))
             queries.store((sums * inverse[:, None]).to(dtype))
-            if (block + 1) * TOKENS <= queried:
+            if (rows + 1) * TOKENS <= queried:
                 fence_async_shared()
                 gl.thread_barrier()
                 for head in gl.static_range(GROUP):
                     for half in gl.static_range(HALVES):
                         tma.async_copy_shared_to_global(
                             out_sink,
-                            [begin + block * TOKENS, (share * GROUP + head) * DIM + 64 * half],
+                            [begin + rows * TOKENS, (first_head + head) * DIM + 64 * half],
                             q_blocks.index((slot * HALVES + half) * SPLIT + head),
                         )
             else:
@@ -308,8 +313,8 @@ def attend_sequences(
                 gl.thread_barrier()
                 line = gl.arange(0, 64, gl.SliceLayout(1, COPY))
                 dim = gl.arange(0, DIM, gl.SliceLayout(0, COPY))
-                valid = (line < TOKENS * GROUP) & (block * TOKENS + line % TOKENS < queried)
-                first = (begin + block * TOKENS).to(gl.int64) * q_row + share * (GROUP * DIM)
+                valid = (line < TOKENS * GROUP) & (rows * TOKENS + line % TOKENS < queried)
+                first = (begin + rows * TOKENS).to(gl.int64) * q_row + first_head * DIM
                 place = (line % TOKENS) * q_row + (line // TOKENS) * DIM
                 place = place[:, None] + dim[None, :]
                 gl.store(out + first + place, queries.load(COPY), mask=valid[:, None])
@@ -349,6 +354,7 @@ def short_kernel(
     KEYS: gl.constexpr,
     TILES: gl.constexpr,
     TOKENS: gl.constexpr,
+    TURNS: gl.constexpr,
     PARTS: gl.constexpr,
     GROUPS: gl.constexpr,
 ):
@@ -395,6 +401,7 @@ def short_kernel(
                     KEYS,
                     TILES,
                     TOKENS,
+                    TURNS,
                     GROUPS,
                     0,
                 ),
@@ -423,6 +430,7 @@ def short_kernel(
                     KEYS,
                     TILES,
                     TOKENS,
+                    TURNS,
                     GROUPS,
                     1,
                 ),
@@ -451,6 +459,7 @@ def short_kernel(
                     KEYS,
                     TILES,
                     TOKENS,
+                    TURNS,
                     GROUPS,
                     2,
                 ),
@@ -508,6 +517,10 @@ def attention(
     group //= parts
     # The largest power of two of which all heads of the group fit into 64 rows.
     tokens = 1 << ((64 // group).bit_length() - 1)
+    turns = 1
+    if tokens * group < 64:
+        # Rows would be left over: the heads take turns, each with 64 tokens.
+        turns, group, tokens = group, 1, 64
     out = torch.empty_like(q)
     layout = gl.NVMMASharedLayout(128, 16)
 
@@ -534,6 +547,7 @@ def attention(
         KEYS=TILE,
         TILES=ON_CHIP // TILE,
         TOKENS=tokens,
+        TURNS=turns,
         PARTS=parts,
         GROUPS=GROUPS,
         num_warps=4,

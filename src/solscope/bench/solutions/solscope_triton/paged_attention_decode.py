@@ -1,7 +1,8 @@
 """Decode attention over the split-x cache, the context split over programs.
 
 A page of one head is contiguous: it is loaded as it lies and turned on the chip. Heads of other
-sizes than powers of two take the general kernel.
+sizes than powers of two take the general kernel. Contexts of up to 128 keys are one step: page
+numbers are loaded beside the length, and values beside the keys.
 """
 
 import torch
@@ -11,6 +12,8 @@ from _decode import LOG2_E, decode, merge, splits_for
 
 PAGES = 4
 """Pages per step."""
+ONE_STEP = 128
+"""Keys of a context that is attended to in one step."""
 
 
 @triton.jit
@@ -91,6 +94,68 @@ def attend_kernel(
         tl.store(sums + place, lse, mask=row < GROUP)
 
 
+@triton.jit
+def one_step_kernel(
+    q,
+    k,
+    v,
+    table,
+    lengths,
+    out,
+    scale,
+    q_row,
+    q_head,
+    k_page,
+    k_head,
+    v_page,
+    v_head,
+    table_row,
+    columns,
+    HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    DIM: tl.constexpr,
+    X: tl.constexpr,
+    PAGE: tl.constexpr,
+    ROWS: tl.constexpr,
+    PAGES: tl.constexpr,
+):
+    KEYS: tl.constexpr = PAGES * PAGE
+    kv_head = tl.program_id(0)
+    sequence = tl.program_id(1).to(tl.int64)
+    column = tl.arange(0, PAGES)
+    page = tl.load(table + sequence * table_row + column, mask=column < columns, other=0)
+    length = tl.load(lengths + sequence)
+    row = tl.arange(0, ROWS)
+    dim = tl.arange(0, DIM)
+    head = kv_head * GROUP + row
+    mine = (row < GROUP)[:, None]
+    queries = tl.load(
+        q + sequence * q_row + head[:, None] * q_head + dim[None, :], mask=mine, other=0.0
+    )
+    exists = column * PAGE < length
+    page = tl.where(exists, page, 0).to(tl.int64)
+    within = tl.arange(0, DIM * PAGE)
+    k_at = k + page * k_page + kv_head * k_head
+    keys = tl.load(k_at[:, None] + within[None, :], mask=exists[:, None], other=0.0)
+    # Slots behind the last key hold anything: not even 0 times it may count.
+    used = (column * PAGE)[:, None] + (within % PAGE)[None, :] < length
+    v_at = v + page * v_page + kv_head * v_head
+    values = tl.load(v_at[:, None] + within[None, :], mask=exists[:, None], other=0.0)
+    keys = tl.permute(tl.reshape(keys, [PAGES, DIM // X, PAGE, X]), [1, 3, 0, 2])
+    scores = tl.dot(queries, tl.reshape(keys, [DIM, KEYS])) * scale
+    scores = tl.where((tl.arange(0, KEYS) < length)[None, :], scores, float("-inf"))
+    best = tl.max(scores, 1)
+    best = tl.where(best == float("-inf"), 0.0, best)
+    weights = tl.exp2(scores - best[:, None])
+    total = tl.sum(weights, 1)
+    values = tl.where(used, values, 0.0).to(values.dtype)
+    values = tl.permute(tl.reshape(values, [PAGES, DIM, PAGE]), [0, 2, 1])
+    result = tl.dot(weights.to(values.dtype), tl.reshape(values, [KEYS, DIM]))
+    result = result / tl.where(total > 0, total, 1.0)[:, None]
+    place = (sequence * HEADS + head)[:, None] * DIM + dim[None, :]
+    tl.store(out + place, result.to(out.dtype.element_ty), mask=mine)
+
+
 def run(
     query: torch.Tensor,
     k_cache: torch.Tensor,
@@ -121,14 +186,43 @@ def run(
             v_strides=(v[0], v[1], v[3], v[2]),
             x=x,
         )
-    splits = splits_for(sequences * kv_heads, max_seq_len, query.device)
     out = torch.empty_like(query)
+    group = heads // kv_heads
+    rows = max(16, triton.next_power_of_2(group))
+    if max_seq_len <= ONE_STEP:
+        pages = max(triton.next_power_of_2(triton.cdiv(max_seq_len, page)), 16 // page, 1)
+        one_step_kernel[(kv_heads, sequences)](
+            query,
+            k_cache,
+            v_cache,
+            block_tables,
+            seq_lens,
+            out,
+            softmax_scale * LOG2_E,
+            query.stride(0),
+            query.stride(1),
+            k[0],
+            k[1],
+            v[0],
+            v[1],
+            block_tables.stride(0),
+            block_tables.shape[1],
+            HEADS=heads,
+            GROUP=group,
+            DIM=dim,
+            X=x,
+            PAGE=page,
+            ROWS=rows,
+            PAGES=pages,
+            num_warps=8 if pages * page * dim > 16384 else 4,
+        )
+        return out
+    splits = splits_for(sequences * kv_heads, max_seq_len, query.device)
     parts, sums = out, out
     if splits > 1:
         floats = {"dtype": torch.float32, "device": query.device}
         parts = torch.empty(sequences * heads, splits, dim, **floats)
         sums = torch.empty(sequences * heads, splits, **floats)
-    group = heads // kv_heads
     attend_kernel[(kv_heads, sequences, splits)](
         query,
         k_cache,
@@ -151,7 +245,7 @@ def run(
         X=x,
         PAGE=page,
         SPLITS=splits,
-        ROWS=max(16, triton.next_power_of_2(group)),
+        ROWS=rows,
         PAGES=PAGES,
         num_warps=4,
         num_stages=2,
