@@ -33,6 +33,13 @@ last one, where a norm can also end the layer before; and a norm that is taken f
 MEASURED_FILE = Path(__file__).with_name("confidence.toml")
 UNSEEN = 0.5
 """Confidence of evidence that occurred in no recording."""
+DOUBTED = 0.94
+"""Most that the place of a layer is sure where something speaks against the layer or its pass.
+
+Recordings where such a place was right are no evidence for the next: rules were written with them
+at hand, and what is unlike them all is unlike them in its own way.
+"""
+_AGAINST = frozenset(("doubtful", "widths", "new", "alternating"))
 LEAST = 0.5
 """A role or kind that is less sure is not claimed."""
 MODULES_AGREE, MODULES_ALONE, MODULES_DIFFER = "modules agree", "modules alone", "modules differ"
@@ -112,12 +119,20 @@ def confidences(rows: Mapping[str, tuple[float, float]], subject: str) -> dict[s
     is thought to be as good as all of them together, until more is known of it.
     """
     if subject == "layer":
-        return {evidence: confidence(*row) for evidence, row in rows.items()}
+        return {
+            evidence: min(confidence(*row), DOUBTED if _is_doubted(evidence) else 1)
+            for evidence, row in rows.items()
+        }
     pools = {evidence: confidence(*row) for evidence, row in rows.items()}
     return {
         evidence: confidence(*row, pools.get(pool_of(evidence), UNSEEN))
         for evidence, row in rows.items()
     }
+
+
+def _is_doubted(evidence: str) -> bool:
+    """Whether something speaks against a layer, and no config speaks for it."""
+    return evidence.partition(" ")[2].removesuffix("-encoder") in _AGAINST
 
 
 @cache

@@ -11,7 +11,14 @@ import polars as pl
 import pytest
 
 from solscope.attribution import attribute
-from solscope.attribution.confidence import confidence, confidences, lookup
+from solscope.attribution.confidence import (
+    AGREED,
+    DOUBTED,
+    confidence,
+    confidences,
+    lookup,
+    measured,
+)
 from solscope.attribution.layers import find_layers
 from solscope.attribution.mixers import find_mixers
 from solscope.attribution.phases import Query, phase_by_shapes
@@ -186,6 +193,25 @@ def test_a_rare_role_is_as_sure_as_all_that_were_found_in_the_same_way() -> None
 def test_layers_have_no_evidence_but_their_own() -> None:
     rows = {"inside both": (3.0, 3.0), "any both": (50.0, 50.0)}
     assert confidences(rows, "layer")["inside both"] == confidence(3.0, 3)
+
+
+@pytest.mark.parametrize("grade", ["doubtful", "widths", "new", "alternating", "new-encoder"])
+def test_a_layer_that_something_speaks_against_is_never_sure(grade: str) -> None:
+    """However many recordings were right: a model unlike all of them is no such recording."""
+    rows = {f"inside {grade}": (500.0, 500.0), f"inside {grade}{AGREED}": (500.0, 500.0)}
+    made = confidences(rows, "layer")
+    assert made[f"inside {grade}"] == DOUBTED < 0.95
+    assert made[f"inside {grade}{AGREED}"] > 0.99
+
+
+def test_no_measured_evidence_against_a_layer_is_sure() -> None:
+    against = {
+        evidence: sure
+        for evidence, sure in measured()["layer"].items()
+        if evidence.split()[-1].removesuffix("-encoder") in ("doubtful", "widths", "new")
+    }
+    assert len(against) > 5
+    assert max(against.values()) <= DOUBTED
 
 
 # --- Phases
