@@ -559,8 +559,10 @@ def bases(half: str, most: int | None = None) -> Iterator[Base]:
             yield based_on(path.name, load(path))
 
 
-def based_on(name: str, run: Observations) -> Base:
-    return Base(name, edits.drawn(run, STEPS, 1), edits.drawn(run, STEPS, 2))
+def based_on(name: str, run: Observations, seed: int = 0) -> Base:
+    """Two draws of a recording; those of other recordings, and of other seeds, are other draws."""
+    first = int(sha256(f"{seed} {name}".encode()).hexdigest()[:8], 16)
+    return Base(name, edits.drawn(run, STEPS, first), edits.drawn(run, STEPS, first + 1))
 
 
 def half_of(name: str) -> str:

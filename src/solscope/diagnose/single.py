@@ -6,6 +6,7 @@ with the beginning, as two runs would be.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from solscope.attribution import Attributed
 from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.changes.alternation import Bools
 from solscope.diagnose.changes.decompose import Component
 from solscope.diagnose.changes.steadiness import Drift, Movement, movement
 from solscope.diagnose.compared import RunSummary, summary_of
@@ -29,6 +31,11 @@ from solscope.intervals import Int64s
 from solscope.readers.packed import Observations
 from solscope.resample import Floats
 from solscope.text import as_percent
+
+AROUND = 4
+"""Steps of the most frequent kind that a step of another kind is compared with."""
+RARE = 0.25
+"""Share of the steps below which a kind of step is rare."""
 
 Steadiness = Literal["steady", "drift", "change_point", "bursty", "periodic", "cannot_tell"]
 
@@ -105,7 +112,8 @@ def diagnose_run(
     if side.fit.size < limits.tail_steps:
         return _too_short(side, limits)
     times = relative_times(side, limits)
-    seen = _Seen(run, side, times, movement(times, limits))
+    moves = movement(times, limits, rare_steps(side, limits))
+    seen = _Seen(run, side, times, moves)
     verdict = _verdict(seen, limits)
     units = None
     # Sensors are too sparse for single steps.
@@ -143,18 +151,39 @@ def _timed(run: Observations, limits: Thresholds) -> Side:
 
 
 def relative_times(side: Side, limits: Thresholds) -> Floats:
-    """Times of fit steps over the typical step of the same phase, and batch where it has enough."""
-    steps = [side.run.steps[at] for at in side.fit.tolist()]
+    """Times of fit steps over the typical step of their kind."""
     walls = side.wall[side.fit]
-    out = np.ones_like(walls)
-    for phase in {step.phase for step in steps}:
-        of_phase = np.array([step.phase == phase for step in steps])
-        out[of_phase] = walls[of_phase] / max(1.0, float(np.median(walls[of_phase])))
-        for requests in {s.requests for s in steps if s.phase == phase}:
-            alike = of_phase & np.array([step.requests == requests for step in steps])
-            if limits.min_steps <= alike.sum() < of_phase.sum():
-                out[alike] = walls[alike] / max(1.0, float(np.median(walls[alike])))
+    kinds = _kinds(side, limits)
+    main = kinds == 0
+    out: Floats = walls / max(1.0, float(np.median(walls[main])))
+    at = np.flatnonzero(main)
+    for kind in range(1, int(kinds.max(initial=0)) + 1):
+        # Against the steps around them: the run may have become slower between two of this kind.
+        alike = np.flatnonzero(kinds == kind)
+        around = np.abs(alike[:, None] - at[None, :]).argsort(axis=1, kind="stable")[:, :AROUND]
+        out[alike] /= max(1e-9, float(np.median(out[alike] / np.median(out[at[around]], axis=1))))
     return out
+
+
+def _kinds(side: Side, limits: Thresholds) -> Int64s:
+    """Numbers of the kinds of steps (phase, and batch where it has enough), 0 the most frequent."""
+    steps = [side.run.steps[at] for at in side.fit.tolist()]
+    phases = Counter(step.phase for step in steps)
+    batches = Counter((step.phase, step.requests) for step in steps)
+    enough = {key for key, n in batches.items() if limits.min_steps <= n < phases[key[0]]}
+    kinds = [
+        (step.phase, step.requests if (step.phase, step.requests) in enough else None)
+        for step in steps
+    ]
+    order = {kind: n for n, (kind, _) in enumerate(Counter(kinds).most_common())}
+    return np.array([order[kind] for kind in kinds], dtype=np.int64)
+
+
+def rare_steps(side: Side, limits: Thresholds) -> Bools:
+    """Fit steps whose kind is seldom."""
+    kinds = _kinds(side, limits)
+    seldom: Bools = np.bincount(kinds)[kinds] < RARE * kinds.size
+    return seldom
 
 
 def _verdict(seen: _Seen, limits: Thresholds) -> Steadiness:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from solscope.diagnose.labels import idle_label
+from solscope.diagnose.thresholds import THRESHOLDS
 from solscope.intervals import Int64s
 from solscope.readers.packed import (
     CLOCK_NS,
@@ -38,16 +39,27 @@ def drawn(run: Observations, size: int, seed: int) -> Observations:
     """A run of `size` steps, drawn with replacement from the whole steps of the same phase.
 
     Phases follow each other as they did. Two draws of one run differ by its own noise and by
-    nothing else. Sensors keep their samples, spread over the new length.
+    nothing else. A slow step is drawn once at most: one accident of a recording must not become a
+    pattern of the draw. Sensors keep their samples, spread over the new length.
     """
     draw = np.random.default_rng(seed)
     whole = [at for at, step in enumerate(run.steps) if step.whole and at > 0]
     phases = [run.steps[at].phase for at in whole]
-    rows = [
-        int(draw.choice([at for at in whole if run.steps[at].phase == phases[n % len(whole)]]))
-        for n in range(size)
-    ]
+    pools = {phase: [at for at in whole if run.steps[at].phase == phase] for phase in phases}
+    slow = {at for pool in pools.values() for at in _slow(run, pool)}
+    rows = []
+    for n in range(size):
+        pool = pools[phases[n % len(whole)]]
+        rows.append(int(draw.choice(pool)))
+        if rows[-1] in slow:
+            pool.remove(rows[-1])
     return _taken(run, rows)
+
+
+def _slow(run: Observations, pool: list[int]) -> list[int]:
+    """The steps that take much longer than the typical one, as a diagnosis defines it."""
+    typical = float(np.median([run.steps[at].wall_ns for at in pool]))
+    return [at for at in pool if run.steps[at].wall_ns > (1 + THRESHOLDS.slow_step) * typical]
 
 
 def first_steps(run: Observations, size: int) -> Observations:

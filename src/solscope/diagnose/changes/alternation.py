@@ -2,9 +2,9 @@
 
 Each step belongs to the nearer of two means of log time. Steps of any distribution can be cut in
 two like that. The cut means something where the levels come back after a fixed number of steps; or
-where they explain more of the variance than they do without two levels (0.64 for normal noise, 0.75
-for a drift) and switch less often than in random order. Fewer than three switches are change
-points.
+where steps switch between them less often than in random order, and the two levels with all their
+switches are a shorter description than "steady" with noise that remembers (`selection.py`). Fewer
+than three switches are change points.
 
 Worked example: 60 steps, ten of 4 ms, ten of 6 ms, and so on. The levels are 4 and 6 ms, with five
 switches and three slow stretches, one every 20 steps.
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from solscope.diagnose.changes.selection import FLOOR, Description, shortest
 from solscope.diagnose.thresholds import Thresholds
 from solscope.intervals import Int64s
 from solscope.resample import Floats, generator
@@ -26,16 +27,14 @@ Bools = npt.NDArray[np.bool_]
 
 ROUNDS = 50
 """After which the two levels stay where they are."""
-SEPARATED = 0.85
-"""Share of the variance that two levels explain at least."""
 SWITCHES = 3
 """Fewest changes between the levels: fewer are change points."""
 REGULAR = 0.5
 """Least correlation of the levels with themselves one period later."""
 LONGEST = 64
 """Longest period looked for, in steps."""
-FEWER = -2.33
-"""The 1 % quantile of a normal distribution."""
+FEWER = -3.09
+"""The 0.1 % quantile of a normal distribution: the cut was made where steps differ most."""
 CHAINS = 299
 """Runs that switch at random, which a period is compared with."""
 
@@ -48,8 +47,7 @@ class Alternation:
     """Positions of the steps on the slow level."""
     fit: Floats
     """The level of each step."""
-    lasting: int
-    """Switches between stretches, without those of one or two steps."""
+    switches: int
     every: int | None
     """Steps after which the levels repeat; null where they do not."""
     regular: float
@@ -58,31 +56,87 @@ class Alternation:
     """How often switches at random repeat as well."""
 
 
-def alternation(times: Floats, limits: Thresholds) -> Alternation | None:
-    """The two levels of a run; null where it has no such levels, or few switches between them."""
+def alternation(times: Floats, limits: Thresholds, rare: Bools | None = None) -> Alternation | None:
+    """The two levels of a run; null where it has no such levels, or few switches between them.
+
+    The times of `rare` steps are those of their neighbors, which proves no persistence.
+    """
     logs = np.log(times)
     high = _upper(logs)
+    every, regular, p = _period(high, limits)
+    if every is None:
+        if not _persists(high if rare is None else high[~rare]):
+            return None
+        high = _stretches(logs, high)
+        every, regular, p = _period(high, limits)
     switches = int(np.count_nonzero(np.diff(high)))
     if switches < SWITCHES:
         return None
     low_ms, high_ms = float(np.median(times[~high])), float(np.median(times[high]))
-    fit = np.where(high, high_ms, low_ms)
     if high_ms < (1 + limits.moved_within) * low_ms:
         return None
-    every, regular, p = _period(high, limits)
-    left = float(np.log(times / fit).var())
-    apart = left <= (1 - SEPARATED) * float(logs.var())
-    if every is None and not (apart and _persists(high, switches)):
+    fit = np.where(high, high_ms, low_ms)
+    if every is None and _lasting(high) < SWITCHES:
         return None
-    return Alternation(np.flatnonzero(high), fit, _lasting(high), every, regular, p)
+    found = Alternation(np.flatnonzero(high), fit, switches, every, regular, p)
+    return None if shortest(logs, descriptions(logs, found)) is None else found
 
 
-def _persists(high: Bools, switches: int) -> bool:
-    """Whether there are fewer switches than in steps of two kinds in random order (1 of 100).
+def descriptions(logs: Floats, found: Alternation) -> dict[str, Description]:
+    """Two levels as switches at places of their own, and as a pattern that repeats."""
+    free = {"switches": (_means(logs, found.fit > found.fit.min()), 2 + found.switches)}
+    if found.every is None:
+        return free
+    slow = np.isin(np.arange(logs.size), found.slow)
+    place = np.arange(logs.size) % found.every
+    again = (np.bincount(place, slow) / np.bincount(place) > 0.5)[place]
+    # Two levels, the period, and where the slow part begins and ends.
+    return {**free, "pattern": (_means(logs, again), 5)}
+
+
+def _means(logs: Floats, high: Bools) -> Floats:
+    """The mean of each level, step by step."""
+    if high.all() or not high.any():
+        return np.full_like(logs, logs.mean())
+    return np.where(high, logs[high].mean(), logs[~high].mean())
+
+
+def _stretches(logs: Floats, high: Bools) -> Bools:
+    """The levels again, where each switch has to be worth what describing it costs.
+
+    The cheapest path through the two levels (Viterbi's), so that noise does not split a stretch.
+    """
+    for _ in range(ROUNDS):
+        levels = np.array([np.median(logs[~high]), np.median(logs[high])])
+        spread = max(FLOOR, float(np.abs(logs - levels[high.astype(np.int64)]).mean()))
+        again = _cheapest(np.abs(logs[:, None] - levels) / spread, math.log(logs.size) / 2)
+        if (again == high).all() or again.all() or not again.any():
+            break
+        high = again
+    return high
+
+
+def _cheapest(costs: Floats, switch: float) -> Bools:
+    """Which of two levels each step is on, when a switch costs as much as `switch`."""
+    total = costs[0]
+    came = np.zeros(costs.shape, dtype=bool)
+    for at in range(1, len(costs)):
+        came[at] = total[::-1] + switch < total
+        total = np.where(came[at], total[::-1] + switch, total) + costs[at]
+    path = np.empty(len(costs), dtype=bool)
+    path[-1] = total[1] < total[0]
+    for at in range(len(costs) - 1, 0, -1):
+        path[at - 1] = path[at] ^ came[at, int(path[at])]
+    return path
+
+
+def _persists(high: Bools) -> bool:
+    """Whether there are fewer switches than in steps of two kinds in random order (1 of 1,000).
 
     The runs test of Wald and Wolfowitz: two levels in random order are noise with two peaks.
     """
     n, slow = high.size, int(high.sum())
+    switches = int(np.count_nonzero(np.diff(high)))
     expected = 2 * slow * (n - slow) / n
     deviation = math.sqrt(max(expected * (expected - 1) / (n - 1), 1e-12))
     return switches < expected + FEWER * deviation

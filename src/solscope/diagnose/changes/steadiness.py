@@ -10,6 +10,7 @@ step. Four things are looked for, each with a test that keeps what neighboring s
 - *slow steps*: much longer than the typical step of their level, as between two runs;
 - a *period*: slow steps at one distance, better than steps placed at random.
 
+Levels and lines also have to be worth their parameters beside noise that remembers (`selection.py`).
 A run that goes back and forth between two levels has neither change points nor outliers that
 describe it: `alternation.py` finds its slow steps. What none of this describes may still move:
 `uneven` says so.
@@ -27,7 +28,13 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from solscope.diagnose.changes.alternation import SWITCHES, Alternation, alternation
+from solscope.diagnose.changes.alternation import (
+    Alternation,
+    Bools,
+    alternation,
+    descriptions,
+)
+from solscope.diagnose.changes.selection import SAVED, Description, length, shortest
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.intervals import Int64s
 from solscope.resample import Floats, block_length, generator
@@ -41,8 +48,12 @@ CELLS = 1_000_000
 """Shuffled steps held in memory at a time."""
 LONGEST = 64
 """Longest period looked for, in steps."""
+AT_LEAST = 4
+"""Slow steps that make a period: three have two distances, which are equal by one coincidence."""
 MOST = 150
 """Values that a slope is fitted to."""
+SINGLE = 0.3
+"""A step that is further than this from levels and line is odd, if the others are nearer."""
 PLACES = 20
 """Rounds after which a change point stays where it is."""
 LEVELS = 4
@@ -111,58 +122,98 @@ class Movement:
     """True when steps differ by more than levels and slope explain: no such run is steady."""
 
 
-def movement(times: Floats, limits: Thresholds = THRESHOLDS) -> Movement:
-    """Look for all of it in the times of steps, in order, as multiples of the typical step."""
-    changes = _changes(times, limits)
-    slope = _slope(times, limits)
-    if slope is not None and changes:
-        if _line_fits(times, changes):
-            changes = []
-        else:
-            slope = None
-    usual = _usual(times, _levels(times, changes), slope)
+def movement(times: Floats, limits: Thresholds = THRESHOLDS, rare: Bools | None = None) -> Movement:
+    """Look for all of it in the times of steps, in order, as multiples of the typical step.
+
+    `rare` steps do other work, and what slows the others down slows them by another factor: they
+    may be slow, but levels, lines and periods are those of the other steps.
+    """
+    pace = times if rare is None else _bridged(times, rare)
+    changes = _changes(pace, limits)
+    slope = _slope(pace, limits)
+    between = alternation(pace, limits, rare)
+    best = _described(pace, changes, slope, between)
+    if best != "levels":
+        changes = []
+    if best != "line":
+        slope = None
+    usual = _usual(pace, _levels(pace, changes), slope)
     slow = _slow(times / usual - 1, limits)
-    between = alternation(times, limits)
-    if between is None or _is_known(between, changes, slow):
-        return _moved(times, changes, slope, usual, slow, limits)
-    return _two_levels(times, between, limits)
+    if between is None or best in ("levels", "line") or _is_known(between, slow):
+        return _moved((times, pace), changes, slope, usual, slow, limits)
+    return _two_levels((times, pace), between, limits)
 
 
-def _is_known(between: Alternation, changes: list[Change], slow: Int64s) -> bool:
-    """Whether two levels are slow steps, or change points with a few odd steps, by another name."""
-    recurs = float(np.isin(between.slow, slow).mean()) >= KNOWN
-    return recurs or (bool(changes) and between.lasting < SWITCHES)
+def _bridged(times: Floats, rare: Bools) -> Floats:
+    """The times with those of rare steps between their neighbors'."""
+    at = np.arange(times.size)
+    bridged: Floats = np.where(rare, np.interp(at, at[~rare], times[~rare]), times)
+    return bridged
+
+
+def _described(
+    times: Floats, changes: list[Change], slope: Drift | None, between: Alternation | None
+) -> str | None:
+    """What describes the run best: "levels", a "line", two levels in turn, or nothing (null)."""
+    logs = np.log(times)
+    given: dict[str, Description] = {}
+    if changes:
+        flat = np.log(_usual(times, _levels(times, changes), None))
+        given["levels"] = (flat, 2 * len(changes) + 1)
+    if slope is not None:
+        given["line"] = (np.log(_line(times)), 2)
+    if between is not None:
+        given |= descriptions(logs, between)
+    if not given:
+        return None
+    # Single slow steps would hide what the others do.
+    nearest = np.min([np.abs(logs - expected) for expected, _ in given.values()], axis=0)
+    odd = nearest > max(np.log1p(SINGLE), 4 * 1.4826 * float(np.median(nearest)))
+    logs = np.log(_bridged(times, odd))
+    # Many levels are near to anything: they count where they are much nearer than what is simple.
+    complex_ = {"switches"} if len(changes) < 2 else {"switches", "levels"}
+    simple = {name: way for name, way in given.items() if name not in complex_}
+    first, best = shortest(logs, simple), shortest(logs, given)
+    if first is None or best is None or best in simple:
+        return best
+    return best if length(logs, *given[best]) <= length(logs, *given[first]) - SAVED else first
+
+
+def _is_known(between: Alternation, slow: Int64s) -> bool:
+    """Whether the slow one of two levels is slow steps by another name."""
+    return float(np.isin(between.slow, slow).mean()) >= KNOWN
 
 
 def _moved(
-    times: Floats,
+    steps: tuple[Floats, Floats],
     changes: list[Change],
     slope: Drift | None,
     usual: Floats,
     slow: Int64s,
     limits: Thresholds,
 ) -> Movement:
+    times, pace = steps
     beyond = times[slow] - usual[slow]
     return Movement(
-        levels=_levels(times, changes),
+        levels=_levels(pace, changes),
         changes=changes,
         slope=slope,
         slow=slow,
         slow_share=float(beyond.sum() / times.sum()),
         rest_share=float((beyond.sum() - beyond.max(initial=0.0)) / times.sum()),
         spacing=_spacing(slow, times.size, limits),
-        uneven=_uneven(times / usual, limits),
+        uneven=_uneven(pace / usual, limits),
     )
 
 
-def _two_levels(times: Floats, between: Alternation, limits: Thresholds) -> Movement:
+def _two_levels(steps: tuple[Floats, Floats], between: Alternation, limits: Thresholds) -> Movement:
     """A run whose slow steps are those of the slower one of two levels."""
-    fast = np.full_like(times, between.fit.min())
-    moved = _moved(times, [], None, fast, between.slow, limits)
+    fast = np.full_like(between.fit, between.fit.min())
+    moved = _moved(steps, [], None, fast, between.slow, limits)
     spacing = None
     if between.every is not None and between.p is not None:
         spacing = Spacing(between.every, between.regular, between.p)
-    return replace(moved, spacing=spacing, uneven=_uneven(times / between.fit, limits))
+    return replace(moved, spacing=spacing, uneven=_uneven(steps[1] / between.fit, limits))
 
 
 def _slow(excess: Floats, limits: Thresholds) -> Int64s:
@@ -319,36 +370,33 @@ def _thinned(times: Floats) -> Floats:
 
 
 def _drift(at: Floats, times: Floats) -> float:
-    """Theil and Sen's slope of log time, times the length of the run."""
-    logs = np.log(np.maximum(times, 1e-9))
+    """The rise of log time over the run."""
+    return _rise(at, np.log(np.maximum(times, 1e-9)))
+
+
+def _rise(at: Floats, values: Floats) -> float:
+    """Theil and Sen's slope, times the length of the run."""
     apart = at[:, None] - at[None, :]
     later = apart > 0
-    slopes = (logs[:, None] - logs[None, :])[later] / apart[later]
+    slopes = (values[:, None] - values[None, :])[later] / apart[later]
     return float(np.median(slopes) * (at.max() - at.min())) if slopes.size else 0.0
 
 
 def _line(times: Floats) -> Floats:
-    """The fitted line, as multiples of the typical step."""
+    """The fitted line, in multiples of the typical step: of log time, or of time if that is nearer.
+
+    What leaks adds as much in every step; what decays takes a share.
+    """
     at = np.arange(times.size, dtype=np.float64)
     thin = _thinned(times)
-    rise = _drift(np.linspace(0.0, times.size - 1.0, thin.size), thin)
-    shape = np.exp(rise * at / max(1, times.size - 1))
-    fitted: Floats = shape * np.median(times / shape)
-    return fitted
-
-
-def _line_fits(times: Floats, changes: list[Change]) -> bool:
-    """True when a line explains the steps better than the levels, which have more parameters.
-
-    By Schwarz's criterion for steps whose distance from the fit has a Laplace distribution.
-    """
-    flat = np.concatenate([np.full(level.size, level.typical) for level in _levels(times, changes)])
-
-    def criterion(fit: Floats, parameters: int) -> float:
-        distance = max(1e-12, float(np.abs(np.log(times / fit)).mean()))
-        return float(2 * times.size * np.log(distance) + parameters * np.log(times.size))
-
-    return criterion(_line(times), 2) <= criterion(flat, 2 * len(changes) + 1)
+    places = np.linspace(0.0, times.size - 1.0, thin.size)
+    shape = np.exp(_drift(places, thin) * at / max(1, times.size - 1))
+    of_logs: Floats = shape * np.median(times / shape)
+    rise = _rise(places, thin) * at / max(1, times.size - 1)
+    straight = rise + np.median(times - rise)
+    if straight.min() <= 0:
+        return of_logs
+    return min(of_logs, straight, key=lambda fit: float(np.abs(np.log(times / fit)).mean()))
 
 
 # --- Slow steps
@@ -398,7 +446,7 @@ def _range(rows: Floats) -> Floats:
 
 def _spacing(slow: Int64s, steps: int, limits: Thresholds) -> Spacing | None:
     """The distance at which slow steps come; null when chance makes it as regular."""
-    if slow.size < 3:
+    if slow.size < AT_LEAST:
         return None
     distances, fits = _regular(slow[None, :], steps)
     distance, regular = int(distances[0]), float(fits[0])
@@ -417,11 +465,11 @@ def _regular(slow: Int64s, steps: int) -> tuple[Int64s, Floats]:
     """
     rows = slow.shape[0]
     best, where = np.zeros(rows), np.zeros(rows, dtype=np.int64)
-    for distance in range(2, min(LONGEST, steps // 3) + 1):
+    for distance in range(2, min(LONGEST, steps // AT_LEAST) + 1):
         cells = slow % distance + distance * np.arange(rows)[:, None]
         hits = np.bincount(cells.ravel(), minlength=rows * distance).reshape(rows, distance)
         met = np.bincount(np.arange(steps) % distance, minlength=distance)
-        fit = np.where(hits >= 3, 2 * hits / (slow.shape[1] + met), 0.0).max(axis=1)
+        fit = np.where(hits >= AT_LEAST, 2 * hits / (slow.shape[1] + met), 0.0).max(axis=1)
         where[fit > best] = distance
         best = np.maximum(best, fit)
     return where, best
