@@ -1,6 +1,6 @@
 """Does `solscope diagnose` say what was done to a recording? A table of edits with known answers.
 
-    python benchmarks/diagnose_truth.py [--half tune|test] [--bases N] [--only TEXT] [--alone]
+    python benchmarks/diagnose_truth.py [--half tune|test] [--bases N] [--seed N] [--only TEXT] [--alone]
     python benchmarks/diagnose_truth.py [--alone] --of RECORDING...
     python benchmarks/diagnose_truth.py --steady RECORDING...
 
@@ -457,8 +457,9 @@ def early_syncs(base: Base) -> Observations:
 
 ALONE: tuple[Alone, ...] = (
     Alone("nothing", lambda base: base.abnormal, "steady", frozenset()),
+    # Where the base has a slow step of its own, and the cause of both is asked for, it is this one.
     Alone("one step of 60", lambda base: section(base, at_numbers(base, 5.0, lambda n: n == 31)),
-          "steady", frozenset()),
+          "steady", SECTION),
     Alone("section +50 % from step 38 on",
           lambda base: section(base, at_numbers(base, 0.5, late)), "change_point", SECTION),
     Alone("syncs until step 22, +50 %", early_syncs, "change_point", frozenset({"extra_sync"})),
@@ -545,7 +546,7 @@ class Row(msgspec.Struct, frozen=True):
     said: str
 
 
-def bases(half: str, most: int | None = None) -> Iterator[Base]:
+def bases(half: str, most: int | None = None, seed: int = 0) -> Iterator[Base]:
     """Recordings without a fault, of one half."""
     files = sorted((ROOT / "results/lab").glob("*/recordings/*-normal.json.zst"))
     found = [path for path in files if half_of(path.name) == half]
@@ -556,7 +557,7 @@ def bases(half: str, most: int | None = None) -> Iterator[Base]:
         mode = path.name.split("-")[1]
         modes[mode] += 1
         if most is None or modes[mode] <= most:
-            yield based_on(path.name, load(path))
+            yield based_on(path.name, load(path), seed)
 
 
 def based_on(name: str, run: Observations, seed: int = 0) -> Base:
@@ -612,10 +613,34 @@ def _line(name: str, rows: Sequence[Row]) -> str:
     return f"| {name} | {' | '.join(map(str, columns))} |"
 
 
+def table_alone(rows: Sequence[Row]) -> Iterator[str]:
+    """The same for single recordings, which have no scope, and may say that they cannot tell."""
+    yield (
+        "| edit | bases | verdict | cannot tell | wrong verdict | cause or unknown | cause named |"
+        " confident wrong |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    names = list(dict.fromkeys(row.case for row in rows))
+    for name, chosen in [(n, [r for r in rows if r.case == n]) for n in names] + [
+        ("**all**", rows)
+    ]:
+        right = sum(row.verdict_right for row in chosen)
+        silent = sum(row.said.startswith("cannot_tell") for row in chosen)
+        named = sum(row.cause_right and " unknown " not in row.said for row in chosen)
+        causes = (
+            sum(row.cause_right for row in chosen),
+            named,
+            sum(row.confident_wrong for row in chosen),
+        )
+        columns = (len(chosen), right, silent, len(chosen) - right - silent, *causes)
+        yield f"| {name} | {' | '.join(map(str, columns))} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--half", choices=("tune", "test"), default="tune")
     parser.add_argument("--bases", type=int, help="bases of each loop")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--alone", action="store_true", help="single recordings")
     parser.add_argument("--of", nargs="+", metavar="RECORDING", help="bases other than the lab's")
@@ -626,9 +651,9 @@ def main() -> None:
         return
     rows: list[Row] = []
     chosen = (
-        (based_on(Path(path).name, opened(path)) for path in options.of)
+        (based_on(Path(path).name, opened(path), options.seed) for path in options.of)
         if options.of
-        else bases(options.half, options.bases)
+        else bases(options.half, options.bases, options.seed)
     )
     for base in chosen:
         ways = [
@@ -641,7 +666,7 @@ def main() -> None:
                 rows.append(row)
                 if not (row.verdict_right and row.scope_right and row.cause_right):
                     print(f"{row.case} | {row.base} | {row.said}", flush=True)
-    print("\n".join(table(rows)))
+    print("\n".join(table_alone(rows) if options.alone else table(rows)))
 
 
 if __name__ == "__main__":

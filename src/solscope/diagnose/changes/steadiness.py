@@ -10,8 +10,8 @@ step. Four things are looked for, each with a test that keeps what neighboring s
 - *slow steps*: much longer than the typical step of their level, as between two runs;
 - a *period*: slow steps at one distance, better than steps placed at random.
 
-Levels and lines also have to be worth their parameters beside noise that remembers (`selection.py`).
-A run that goes back and forth between two levels has neither change points nor outliers that
+Levels and lines also have to be worth their parameters beside noise that remembers
+(`selection.py`). A run that goes back and forth between two levels has neither change points nor outliers that
 describe it: `alternation.py` finds its slow steps. What none of this describes may still move:
 `uneven` says so.
 
