@@ -1,6 +1,6 @@
 """Does `solscope diagnose` say what was done to a recording? A table of edits with known answers.
 
-    python benchmarks/diagnose_truth.py [--half tune|test] [--bases N] [--seed N] [--only TEXT] [--alone]
+    python benchmarks/diagnose_truth.py [--alone] [--half tune|test] [--bases N] [--only TEXT]
     python benchmarks/diagnose_truth.py [--alone] --of RECORDING...
     python benchmarks/diagnose_truth.py --steady RECORDING...
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +15,9 @@ from solscope.diagnose.causes import OWN_CAUSES, UNKNOWN, causes
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.evidence import host
 from solscope.diagnose.findings.findings import Findings, find
+from solscope.diagnose.findings.sensors import SensorFindings
 from solscope.diagnose.matching.units import match
+from solscope.diagnose.thresholds import THRESHOLDS
 from solscope.diagnose.verdict.ranking import rank
 from solscope.readers.packed import HostOp, Observations
 from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, SHAPES, Edge, Made
@@ -330,3 +334,17 @@ def test_evidence_is_said_once(name: str) -> None:
         for text in cause.evidence:
             others = [other for other in cause.evidence if other != text]
             assert not any(text in other.split("; ") for other in others)
+
+
+@pytest.mark.parametrize(("pressure", "holds"), [(3.4, False), (9.0, True)])
+def test_pressure_of_the_machine_proves_io_if_it_is_part_of_the_added_time(
+    pressure: float, holds: bool
+) -> None:
+    """Waiting for I/O in 3.4 % of the time does not make steps half as long again."""
+    change: Any = SimpleNamespace(name="psi_io_some_ns", normal=0.0, abnormal=pressure)
+    parts: Any = SimpleNamespace(normal_ms=5.7, abnormal_ms=8.55, delta_ms=2.85)
+    findings: Any = SimpleNamespace(
+        sensors=SensorFindings([change], parts, THRESHOLDS), limits=THRESHOLDS
+    )
+    assert host.io_pressure(findings).holds
+    assert host.stalled_by_io(findings).holds is holds

@@ -128,6 +128,60 @@ def test_random_orders_are_seldom_called_a_change() -> None:
     assert sum(bool(m.changes) or m.slope is not None for m in moved) <= 1
 
 
+def wander(size: int, seed: int) -> Floats:
+    """Steps of a host whose pace wanders: each keeps 0.9 of how far the one before was off."""
+    news = np.random.default_rng(seed).normal(0.0, 0.07, size)
+    logs = np.zeros(size)
+    for at in range(1, size):
+        logs[at] = 0.9 * logs[at - 1] + news[at]
+    times: Floats = np.exp(logs - np.median(logs))
+    return times
+
+
+@pytest.mark.parametrize("size", [22, 60])
+def test_a_pace_that_wanders_is_neither_levels_nor_a_line(size: int) -> None:
+    moved = [movement(wander(size, seed)) for seed in range(30)]
+    assert sum(bool(m.changes) or m.slope is not None for m in moved) <= 1
+
+
+def test_an_abrupt_change_of_a_pace_that_wanders_is_found() -> None:
+    jump = np.where(np.arange(60) >= 38, 1.8, 1.0)
+    moved = [movement(wander(60, seed) * jump) for seed in range(20)]
+    assert sum(any(c.start == 38 for c in m.changes) for m in moved) >= 12
+
+
+def test_stairs_in_one_direction_are_a_line() -> None:
+    """Noise with two peaks is nearer to three levels than to the line it was added to."""
+    draw = np.random.default_rng(5)
+    peaks = np.where(draw.random(60) < 0.25, 0.65, 1.0) * draw.normal(1.0, 0.03, 60)
+    moved = movement((1 + 1.2 * np.arange(60) / 60) * peaks)
+    assert moved.changes == []
+    assert moved.slope is not None
+
+
+def test_a_rare_phase_does_not_break_a_period() -> None:
+    """What is added to every step of a stretch is a smaller part of a prefill, which is longer."""
+    seven = edits.drawn(RUN, STEPS, 3)
+    steps = [
+        msgspec.structs.replace(step, phase="mixed" if n % 8 == 5 else "decode")
+        for n, step in enumerate(seven.steps)
+    ]
+    longer = np.where(NUMBERS % 8 == 5, 12 * MS, 0)
+    mixed = edits.lengthened(
+        msgspec.structs.replace(seven, steps=steps), {("idle", "sync"): longer}
+    )
+    added = (2 * MS * (NUMBERS // 6 % 2)).astype(np.int64)
+    result = diagnose_run(edits.slower_section(mixed, "schedule", added))
+    assert (result.verdict, result.outliers is None) == ("periodic", False)
+    assert result.outliers is not None
+    assert result.outliers.every == 12
+
+
+def test_three_slow_steps_at_equal_distances_are_no_period() -> None:
+    slow = slower(np.where(np.isin(NUMBERS, (11, 30, 49)), 12.0, 0.0))
+    assert diagnose_run(slow).verdict == "bursty"
+
+
 def run_command(path: Path, *options: str) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["diagnose", str(path), *options], standalone_mode=False)
     if isinstance(done.exception, click.UsageError):

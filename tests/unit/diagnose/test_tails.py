@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.verdict.judging import scope_of
 from solscope.diagnose.verdict.naming import ranking_of_tail
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, unknown
 from solscope.readers.packed import Observations
@@ -236,3 +239,16 @@ def test_an_improvement_mentions_a_single_slow_step() -> None:
     result = diagnose_runs(before, after)
     assert result.verdict == "improvement"
     assert "cannot be told (1 of 40 against 0 of 40)" in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("typical", "scope"), [(0.7, "tail"), (1.0, "tail"), (1.3, "both"), (None, "both")]
+)
+def test_a_typical_step_that_got_faster_is_no_part_of_a_regression(
+    typical: float | None, scope: str
+) -> None:
+    findings: Any = SimpleNamespace(
+        tails=SimpleNamespace(worse=True, better=False, usual_ratio=typical),
+        outcome=SimpleNamespace(floor=0.03),
+    )
+    assert scope_of(findings, "regression") == scope

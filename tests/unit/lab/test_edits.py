@@ -76,3 +76,12 @@ def test_first_steps_are_a_recording_that_breaks_off() -> None:
     run = edits.first_steps(RUN, 7)
     assert len(run.steps) == 7
     assert run.run.warnings[-1].startswith("truncated")
+
+
+def test_a_slow_step_of_a_recording_is_drawn_once_at_most() -> None:
+    more = np.where(np.arange(SIZE) == SIZE // 2, 100 * MS, 0)
+    accident = edits.lengthened(RUN, {("idle", "sync"): more})
+    longest = max(step.wall_ns for step in accident.steps)
+    for seed in range(20):
+        walls = [step.wall_ns for step in edits.drawn(accident, 60, seed).steps]
+        assert walls.count(longest) <= 1

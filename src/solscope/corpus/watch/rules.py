@@ -14,11 +14,13 @@ the profiles before it (`max_increase_pct`, `max_decrease_pct`, `max_z`, `min_z`
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from solscope.attribution.phases import PHASES
 from solscope.compiled import parse_toml
 from solscope.corpus.queries.select import PHASE
 from solscope.errors import InputError
@@ -103,13 +105,23 @@ def load_rules(path: str | Path) -> list[Rule]:
     try:
         rules = msgspec.convert(document, RuleFile).rule
     except msgspec.ValidationError as error:
-        raise InputError(f"{file}: {error}") from None
+        raise InputError(f"{file}: {_unknown_metric(document) or error}") from None
     if not rules:
         raise InputError(f"{file}: no [[rule]] in this file")
     for number, rule in enumerate(rules, start=1):
         if wrong := _wrong(rule):
             raise InputError(f"{file}: rule {number} ({rule.title}): {wrong}")
     return rules
+
+
+def _unknown_metric(document: Any) -> str | None:
+    """The first rule with a metric that there is not, and those that there are."""
+    rules = document.get("rule")
+    for number, rule in enumerate(rules if isinstance(rules, list) else [], start=1):
+        metric = rule.get("metric") if isinstance(rule, dict) else None
+        if isinstance(metric, str) and metric not in UNITS:
+            return f"rule {number}: {metric!r} is no metric; there are {', '.join(UNITS)}"
+    return None
 
 
 def _wrong(rule: Rule) -> str | None:
@@ -121,6 +133,10 @@ def _wrong(rule: Rule) -> str | None:
         return f"{rule.metric} is of whole steps; leave out `of`"
     if PHASE in rule.where or PHASE in rule.group_by:
         return "write phase as a key of the rule, not in `where` or `group_by`"
+    if rule.phase is not None and rule.phase not in PHASES:
+        return f"{rule.phase!r} is no phase; there are {', '.join(PHASES)}"
+    if twice := [name for name, n in Counter(rule.group_by).items() if n > 1]:
+        return f"`group_by` has {twice[0]!r} more than once"
     if all(getattr(rule, name) is None for name in LIMITS):
         return f"it has no limit ({', '.join(LIMITS)})"
     for name in LIMITS:

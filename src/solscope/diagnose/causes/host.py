@@ -62,7 +62,7 @@ CAUSES = (
         summary="The process reads or writes more, or its reads and writes take longer (fsync in a "
         "log path, a slow or shared disk), and kernels are launched late meanwhile.",
         strength=3.0,
-        required=(host.host_grew, any_of(host.more_io, host.io_pressure)),
+        required=(host.host_grew, any_of(host.more_io, host.stalled_by_io)),
         explains=in_families(*host.HOST),
         supporting=(
             Support(0.8, host.in_one_section),

@@ -4,7 +4,7 @@ Each step belongs to the nearer of two means of log time. Steps of any distribut
 two like that. The cut means something where the levels come back after a fixed number of steps; or
 where steps switch between them less often than in random order, and the two levels with all their
 switches are a shorter description than "steady" with noise that remembers (`selection.py`). Fewer
-than three switches are change points.
+than three switches are change points, except for one slow stretch inside the run.
 
 Worked example: 60 steps, ten of 4 ms, ten of 6 ms, and so on. The levels are 4 and 6 ms, with five
 switches and three slow stretches, one every 20 steps.
@@ -28,7 +28,9 @@ Bools = npt.NDArray[np.bool_]
 ROUNDS = 50
 """After which the two levels stay where they are."""
 SWITCHES = 3
-"""Fewest changes between the levels: fewer are change points."""
+"""Fewest changes between the levels: fewer are change points ..."""
+BURST = 2
+"""... unless a slow stretch begins and ends inside the run."""
 REGULAR = 0.5
 """Least correlation of the levels with themselves one period later."""
 LONGEST = 64
@@ -70,13 +72,14 @@ def alternation(times: Floats, limits: Thresholds, rare: Bools | None = None) ->
         high = _stretches(logs, high)
         every, regular, p = _period(high, limits)
     switches = int(np.count_nonzero(np.diff(high)))
-    if switches < SWITCHES:
+    least = SWITCHES if high[0] else BURST
+    if switches < (SWITCHES if every is not None else least):
         return None
     low_ms, high_ms = float(np.median(times[~high])), float(np.median(times[high]))
     if high_ms < (1 + limits.moved_within) * low_ms:
         return None
     fit = np.where(high, high_ms, low_ms)
-    if every is None and _lasting(high) < SWITCHES:
+    if every is None and _lasting(high) < least:
         return None
     found = Alternation(np.flatnonzero(high), fit, switches, every, regular, p)
     return None if shortest(logs, descriptions(logs, found)) is None else found

@@ -11,9 +11,9 @@ step. Four things are looked for, each with a test that keeps what neighboring s
 - a *period*: slow steps at one distance, better than steps placed at random.
 
 Levels and lines also have to be worth their parameters beside noise that remembers
-(`selection.py`). A run that goes back and forth between two levels has neither change points nor outliers that
-describe it: `alternation.py` finds its slow steps. What none of this describes may still move:
-`uneven` says so.
+(`selection.py`). A run that goes back and forth between two levels has neither change points nor
+outliers that describe it: `alternation.py` finds its slow steps. What none of this describes may
+still move: `uneven` says so.
 
 Worked example: 60 steps of 4 ms, each after step 40 of 6 ms. The levels are 4 and 6 ms, a change
 point is at step 40, nothing is slow within its level, and a line fits worse than two levels.

@@ -254,6 +254,19 @@ def io_pressure(f: Findings) -> Answer:
     return Answer(bool(texts), "; ".join(texts) or "no more waiting for I/O than before")
 
 
+def stalled_by_io(f: Findings) -> Answer:
+    """Tasks wait for I/O, for as long as a relevant part of the added time.
+
+    The pressure is that of the whole machine: some background writes are always in it.
+    """
+    pressure = io_pressure(f)
+    part = f.sensors.of_added_time("psi_io_some_ns")
+    if not pressure.holds or part is None:
+        return pressure
+    text = f"{pressure.text}, {as_percent(min(max(part, 0.0), 1.0))} of the added time"
+    return Answer(part >= f.limits.of_added, text)
+
+
 def memory_pressure(f: Findings) -> Answer:
     """Pages have to be fetched, or tasks wait for memory."""
     faults, pressure = (

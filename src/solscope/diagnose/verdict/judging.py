@@ -54,6 +54,9 @@ def scope_of(f: Findings, verdict: Verdict) -> Scope | None:
     # Slow steps themselves do not make the typical step slower.
     typical = f.tails.usual_ratio
     moved = typical is None or abs(np.log(typical)) > np.log1p(f.outcome.floor)
+    if typical is not None and verdict in OPPOSITE:
+        # A typical step that went the other way is no part of it.
+        moved = moved and (typical > 1) == (verdict == "regression")
     if verdict == "workload_changed":
         # Slow steps of other work are no change of the tail.
         mean = abs(f.delta_ms) > f.outcome.floor * f.parts.normal_ms

@@ -227,7 +227,19 @@ def test_a_rule_about_nothing_is_named(corpus: Corpus) -> None:
         ),
         ("", "missing required field `rule`"),
         ("rule = []", r"no \[\[rule\]\]"),
-        ('[[rule]]\nmetric = "speed"\nmax = 1', r"Invalid enum value 'speed'.*rule\[0\].metric"),
+        (
+            '[[rule]]\nmetric = "speed"\nmax = 1',
+            "rule 1: 'speed' is no metric; there are step_ms, step_mean_ms, ",
+        ),
+        ("[[rule]]\nmetric = 3\nmax = 1", r"Expected `str`, got `int` - at .*rule\[0\].metric"),
+        (
+            '[[rule]]\nmetric = "step_ms"\nphase = "decoed"\nmax = 1',
+            "'decoed' is no phase; there are prefill, decode, mixed, ",
+        ),
+        (
+            '[[rule]]\nmetric = "step_ms"\nmax = 1\ngroup_by = ["gpu", "model", "gpu"]',
+            "`group_by` has 'gpu' more than once",
+        ),
         ('[[rule]]\nmetric = "step_ms"\nmaximum = 1', "unknown field `maximum`"),
         ('[[rule]]\nmetric = "step_ms"', r"rule 1 \(step_ms\): it has no limit"),
         ('[[rule]]\nmetric = "call_us"\nmax = 1', "call_us needs of"),
