@@ -101,7 +101,8 @@ def _means(logs: Floats, high: Bools) -> Floats:
     """The mean of each level, step by step."""
     if high.all() or not high.any():
         return np.full_like(logs, logs.mean())
-    return np.where(high, logs[high].mean(), logs[~high].mean())
+    means: Floats = np.where(high, logs[high].mean(), logs[~high].mean())
+    return means
 
 
 def _stretches(logs: Floats, high: Bools) -> Bools:
