@@ -3,8 +3,8 @@
     python benchmarks/ranks.py TRACE [--ranks 64] [--processes N]
 
 Writes copies of one Kineto trace, each with a rank of its own in the header and a clock of its own,
-reads them as a run in processes, and analyzes it. Peak memory is that of this process and of all
-that it started, together, sampled while they run.
+reads them as a run in processes, and analyzes it. Peak memory is the proportional set size of this
+process and of all that it started, together, sampled while they run.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 import tempfile
 import threading
 import time
@@ -24,7 +25,7 @@ from solscope.ranks.read import open_run
 from solscope.readers import ReadOptions
 from solscope.readers.source import stream
 
-SAMPLE_S = 0.05
+SAMPLE_S = 0.2
 HEAD = 1 << 16
 _RANK = re.compile(rb'("distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*)\d+')
 _WORLD = re.compile(rb'("world_size"\s*:\s*)\d+')
@@ -48,16 +49,19 @@ def copies(trace: Path, ranks: int, folder: Path) -> int:
     return len(data)
 
 
-def resident(pid: int) -> int:
-    """Bytes of a process and of all that it started."""
+def proportional(pid: int) -> int:
+    """Bytes of a process and of all that it started; shared pages count once (PSS)."""
     total = 0
     for path in Path("/proc").glob("[0-9]*/status"):
         try:
             fields = dict(line.split(":", 1) for line in path.read_text().splitlines())
+            if pid not in (int(fields["Pid"]), int(fields["PPid"])):
+                continue
+            rollup = (path.parent / "smaps_rollup").read_text().splitlines()[1:]
         except (OSError, ValueError):
             continue
-        if pid in (int(fields["Pid"]), int(fields["PPid"])):
-            total += 1024 * int(fields.get("VmRSS", "0 kB").split()[0])
+        sizes = dict(line.split(":", 1) for line in rollup)
+        total += 1024 * int(sizes.get("Pss", "0 kB").split()[0])
     return total
 
 
@@ -68,7 +72,7 @@ def peak_of(pid: int) -> Iterator[list[int]]:
 
     def watch() -> None:
         while not done.wait(SAMPLE_S):
-            peak[0] = max(peak[0], resident(pid))
+            peak[0] = max(peak[0], proportional(pid))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -90,7 +94,12 @@ def main() -> None:
         size = copies(given.trace, given.ranks, Path(name))
         with peak_of(os.getpid()) as peak:
             start = time.perf_counter()
-            run = open_run(name, options=ReadOptions(cache=False), processes=given.processes)
+            run = open_run(
+                name,
+                options=ReadOptions(cache=False),
+                processes=given.processes,
+                progress=lambda done, total, _: print(f"{done} of {total}", file=sys.stderr),
+            )
             read = time.perf_counter()
             analysis = analyze(run)
             end = time.perf_counter()

@@ -976,6 +976,8 @@ export interface RankCause {
   step_ratio: number | null;
   cost_ms: number | null;
   evidence: string[];
+  runs: string[];
+  compared: number | null;
 }
 
 export interface RankClock {

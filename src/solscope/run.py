@@ -81,6 +81,21 @@ WORK_SCHEMA = pl.Schema(
 """Time of kernels that are no collectives, by step, name, role and `work`: grid and shapes."""
 
 
+RoleKey = tuple[str | None, str | None, str, bool]
+"""A role in a run: kind of layer, part, role (else category), whether it is communication."""
+
+
+def work_role() -> pl.Expr:
+    """The role of a kernel, by its category where it has none."""
+    return pl.coalesce("role", "category").alias("role")
+
+
+def call_role() -> pl.Expr:
+    """The role of a collective, with its kind."""
+    role = pl.coalesce("role", pl.lit("comm"))
+    return pl.concat_str(role, pl.lit(": "), "kind").alias("role")
+
+
 @dataclass(frozen=True)
 class Rank:
     """One rank of a run."""
@@ -96,6 +111,8 @@ class Rank:
     """`WORK_SCHEMA`."""
     layers: dict[str, int] = field(default_factory=dict)
     """How many layers of each kind it has."""
+    positions: dict[RoleKey, float] = field(default_factory=dict, repr=False)
+    """How far into its layer, or prologue, or epilogue, a role begins on average: from 0 to 1."""
     warnings: tuple[ProfileWarning, ...] = ()
 
     @property

@@ -90,6 +90,7 @@ const TIMES: Column<RankTimes>[] = [
   { id: "waits", title: "Waiting", help: "In collectives, for the rank that came last", value: (row) => row.wait_ms, time: "ms" },
   { id: "overlap", spare: 5, title: "Overlap", help: "Computing and communication at the same time", value: (row) => row.overlap_ms, time: "ms" },
   { id: "host", spare: 4, title: "Waits for host", help: "The GPU runs nothing and nothing is launched", value: (row) => row.host_ms, time: "ms" },
+  { id: "held", spare: 4, title: "Held", help: "Work was launched and did not run, as when another process has the GPU", value: (row) => row.held_ms, time: "ms" },
   { id: "cost", title: "Costs others", help: "What its late arrivals cost the others", value: (row) => row.cost_ms, time: "ms" },
   { id: "tokens", spare: 6, title: "Tokens", value: (row) => row.received_tokens ?? row.tokens, show: (row) => number(row.received_tokens ?? row.tokens) },
 ];

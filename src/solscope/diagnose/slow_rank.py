@@ -42,6 +42,10 @@ class RankCause(msgspec.Struct, frozen=True):
     cost_ms: float | None
     """What the rank's late arrivals cost per step, beyond the normal run."""
     evidence: list[str]
+    runs: list[str] = []
+    """Names of the normal and the abnormal run."""
+    compared: int | None = None
+    """The rank whose profiles were diagnosed: the culprit, else the one that costs most."""
 
 
 def blame(normal: Analysis, abnormal: Analysis) -> RankCause:

@@ -16,7 +16,15 @@ from solscope.operators.tensors import Tensor, UnclearError, full_type
 from solscope.ranks.groups import group_labels, members
 from solscope.ranks.kinds import kind_of
 from solscope.ranks.lengths import step_bounds
-from solscope.run import CALL_SCHEMA, STEP_SCHEMA, WORK_SCHEMA, Rank
+from solscope.run import (
+    CALL_SCHEMA,
+    STEP_SCHEMA,
+    WORK_SCHEMA,
+    Rank,
+    RoleKey,
+    call_role,
+    work_role,
+)
 
 _MOST_BYTES = (1 << 63) - 1
 """What the column holds; a larger product is a damaged shape."""
@@ -61,6 +69,7 @@ def _facts(attributed: Attributed, rows: pl.DataFrame, number: int) -> Rank:
         steps=steps.with_columns(shift).match_to_schema(STEP_SCHEMA),
         work=_work(attributed.profile.events, rest),
         layers=_layers(rows),
+        positions=_positions(rows, is_call, calls["kind"]),
         warnings=profile.warnings,
     )
 
@@ -234,6 +243,26 @@ def _layers(rows: pl.DataFrame) -> dict[str, int]:
     inside = rows.filter((pl.col("place") == "layer") & pl.col("layer_kind").is_not_null())
     counts = inside.group_by(_ROLE[0]).agg(pl.col("layer").n_unique()).sort("layer_kind")
     return {kind: int(count) for kind, count in counts.iter_rows()}
+
+
+_UNIT = ("step", "pass", "place", "layer")
+
+
+def _positions(rows: pl.DataFrame, is_call: pl.Series, kinds: pl.Series) -> dict[RoleKey, float]:
+    """How far into its layer each role begins, on average."""
+    first, last = pl.col("start_ns").min().over(_UNIT), pl.col("start_ns").max().over(_UNIT)
+    table = rows.select(
+        *_ROLE,
+        pl.col("category").cast(pl.String),
+        ((pl.col("start_ns") - first) / (last - first + 1)).alias("far"),
+    )
+    work = table.filter(~is_call).with_columns(work_role(), communication=pl.lit(value=False))
+    calls = table.filter(is_call).with_columns(kinds)
+    calls = calls.with_columns(call_role(), communication=pl.lit(value=True))
+    key = ("layer_kind", "part", "role", "communication")
+    both = pl.concat([side.select(*key, "far") for side in (work, calls)])
+    means = both.group_by(*key, maintain_order=True).agg(pl.col("far").mean())
+    return {(kind, part, role, comm): far for kind, part, role, comm, far in means.iter_rows()}
 
 
 def _work(events: pl.DataFrame, rest: pl.DataFrame) -> pl.DataFrame:

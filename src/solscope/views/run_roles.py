@@ -25,6 +25,7 @@ from solscope.attribution.roles import GROUPS, ROLES
 from solscope.attribution.usual_steps import LeftOut, StepBasis
 from solscope.ranks.analysis import Analysis
 from solscope.ranks.lengths import step_lengths
+from solscope.run import RoleKey, call_role, work_role
 
 KEY = ("layer_kind", "part", "role", "communication")
 
@@ -107,14 +108,12 @@ class PhaseOfRun:
             pl.col("wait_ns").sum(),
             pl.col("calls").sum().cast(pl.Int64),
         )
-        # Kernels without a role are named by their category.
-        role = pl.coalesce("role", "category")
         work = rank.work.filter(inside).with_columns(
-            role, communication=pl.lit(value=False), wait_ns=pl.lit(0.0)
+            work_role(), communication=pl.lit(value=False), wait_ns=pl.lit(0.0)
         )
         calls = rank.calls.with_columns(_waits(self.analysis, place)).filter(inside)
         calls = calls.with_columns(
-            role=pl.concat_str(pl.coalesce("role", pl.lit("comm")), pl.lit(": "), "kind"),
+            call_role(),
             communication=pl.lit(value=True),
             total_ns=pl.col("end_ns") - pl.col("start_ns"),
             calls=pl.lit(1, pl.Int64),
@@ -201,20 +200,26 @@ def run_basis(analysis: Analysis, phase: str | None, step_ms: float) -> StepBasi
     )
 
 
-def keys(sides: Sequence[PhaseOfRun]) -> list[tuple[str | None, str | None, str, bool]]:
-    """Roles of all sides in the order of a layer, what is outside of layers last."""
+def keys(sides: Sequence[PhaseOfRun]) -> list[RoleKey]:
+    """Roles of all sides in the order in which they run, what is outside of layers last.
+
+    A role is as far into its layer as on average over all ranks that have it.
+    """
     distinct = {
         key for side in sides for table in side.roles for key in table.select(KEY).iter_rows()
     }
     groups, roles = [*GROUPS, "prologue", "epilogue"], list(ROLES)
+    ranks = [rank.positions for side in sides for rank in side.analysis.run.ranks]
 
-    def place(key: tuple[str | None, str | None, str, bool]) -> tuple[object, ...]:
+    def place(key: RoleKey) -> tuple[object, ...]:
         kind, section, role, communication = key
         first = role.split(":")[0]
+        far = [positions[key] for positions in ranks if key in positions]
         return (
             kind is None,
             kind or "",
             groups.index(section) if section in groups else len(groups),
+            sum(far) / len(far) if far else 1.0,
             roles.index(first) if first in roles else len(roles),
             communication,
             role,
@@ -223,9 +228,7 @@ def keys(sides: Sequence[PhaseOfRun]) -> list[tuple[str | None, str | None, str,
     return sorted(distinct, key=place)
 
 
-def times(
-    side: PhaseOfRun, key: tuple[str | None, str | None, str, bool], column: str = "total_ns"
-) -> dict[int, float]:
+def times(side: PhaseOfRun, key: RoleKey, column: str = "total_ns") -> dict[int, float]:
     """Time of one role by rank, us per step; 0 on ranks that do not have it."""
     kind, section, role, communication = key
     wanted = (

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from solscope import cli
+from solscope.attribution.opening import open_attributed
 from solscope.attribution.usual_steps import LeftOut, StepBasis
 from solscope.compare.run_gate import _step_times, gate_runs
 from solscope.compare.runs import PARTS, compare_runs
@@ -25,6 +26,7 @@ from solscope.run import Run
 from solscope.views.hotspots import HotspotTable, hotspots_by_phase
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage
 from solscope.views.hotspots.runs import run_hotspots
+from solscope.views.layers import layers
 from solscope.views.run_layers import run_layers
 from solscope.views.run_roles import PhaseOfRun, step_phases
 from tests.ranks_making import MS, US, Program, make
@@ -74,6 +76,22 @@ def test_layers_of_a_run_have_the_spread_over_ranks(slow: Analysis) -> None:
     assert product.wait_us == [None]
     assert product.time_us[0] is not None
     assert product.time_us[0].most < 1.1 * product.time_us[0].least
+
+
+def test_roles_of_a_run_come_in_the_order_in_which_one_rank_runs_them(slow: Analysis) -> None:
+    one = layers([open_attributed(slow.run.ranks[0].path)], ["rank0"])
+    in_layer = [
+        (group.group, row.role)
+        for kind in one.layer_kinds
+        for group in kind.groups
+        for row in group.rows
+    ]
+    of_run = [
+        (row.group, row.role.split(":")[0])
+        for row in run_layers([slow], ["slow"]).rows
+        if row.layer_kind is not None
+    ]
+    assert of_run == in_layer
 
 
 def test_layers_of_runs_as_csv_have_all_figures(slow: Analysis) -> None:
@@ -315,3 +333,9 @@ def test_tables_of_runs_fit_the_terminal(
     lines = capsys.readouterr().out.splitlines()
     assert lines
     assert max(map(len, lines)) <= width
+
+
+def test_a_diagnosis_of_runs_is_titled_by_them(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.run(["diagnose", "demo:ranks", "demo:ranks"])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == "demo:ranks against demo:ranks; profiles of rank 2"

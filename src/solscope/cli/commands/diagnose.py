@@ -161,6 +161,8 @@ def _is_run(path: str) -> bool:
 
 def _blamed(normal: str, abnormal: str, opening: OpeningOptions) -> tuple[RankCause, str, str]:
     """The rank that made a run slower, and its profiles in both runs."""
+    from msgspec.structs import replace
+
     from solscope.diagnose.slow_rank import blame
     from solscope.ranks.analysis import analyze
 
@@ -171,4 +173,5 @@ def _blamed(normal: str, abnormal: str, opening: OpeningOptions) -> tuple[RankCa
     for analysis in runs:
         of_rank = [rank.path for rank in analysis.run.ranks if rank.rank == wanted]
         paths.append(of_rank[0] if of_rank else analysis.run.ranks[0].path)
-    return cause, paths[0], paths[1]
+    names = [analysis.run.name for analysis in runs]
+    return replace(cause, runs=names, compared=wanted), paths[0], paths[1]

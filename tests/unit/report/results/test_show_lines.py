@@ -43,3 +43,12 @@ def test_json_has_all_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["show", "--slowest", "--top", "1", "--json", "demo:h200-slow"]) == 0
     (steps,) = json.loads(capsys.readouterr().out)["profiles"]
     assert len(steps["steps"]) == steps["count"] == 12
+
+
+def test_a_run_is_titled_by_its_folder_with_one_line_of_coverage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.run(["show", "demo:ranks"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "demo:ranks: 4 ranks of 4"
+    assert sum(line.startswith("coverage of GPU time") for line in lines) == 1

@@ -85,7 +85,7 @@ def diagnosis_parts(
     `drawn` is how both runs went; null where nothing can be drawn.
     """
     parts: list[Printable] = [
-        Text(f"{clean(result.abnormal.path)} against {clean(result.normal.path)}"),
+        Text(clean(_title(result))),
         *(Text(clean(line)) for line in rank_lines(result)),
         Text(clean(result.sentence), style=_STYLES[result.verdict]),
         Text(""),
@@ -115,6 +115,15 @@ def list_line(text: str) -> Printable:
     return Text(clean(bare), style, indent=len(text) - len(bare))
 
 
+def _title(result: Diagnosis) -> str:
+    """What is compared: two profiles, or two runs by the profiles of one rank."""
+    if result.ranks is None or not result.ranks.runs:
+        return f"{result.abnormal.path} against {result.normal.path}"
+    normal, abnormal = result.ranks.runs
+    which = "" if result.ranks.compared is None else f"; profiles of rank {result.ranks.compared}"
+    return f"{abnormal} against {normal}{which}"
+
+
 def rank_lines(result: Diagnosis) -> list[str]:
     """Which rank of a run made it slower; nothing for single profiles."""
     ranks = result.ranks
@@ -135,7 +144,7 @@ def rank_lines(result: Diagnosis) -> list[str]:
 def markdown_diagnosis(result: Diagnosis, *, top: int) -> str:
     """The same as Markdown."""
     head = [
-        f"# {markdown_cell(result.abnormal.path)} against {markdown_cell(result.normal.path)}",
+        f"# {markdown_cell(_title(result))}",
         "",
         *(markdown_cell(line) for line in rank_lines(result)),
     ]

@@ -70,20 +70,27 @@ def _list(head: str, shares: Sequence[Share]) -> str | None:
     return head + " + ".join(f"{s.name} {pct(s.pct)}" for s in named)
 
 
-def coverage_line(s: Summary) -> str:
-    """What is known, in one line."""
-    c = s.coverage
-    shares = (
-        ("linked to a launch", c.linked_pct),
-        ("classified", c.classified_pct),
-        ("matched only by a generic rule", c.generic_pct),
-        ("with operator", c.op_pct),
-        ("with shapes", c.shapes_pct),
-        ("placed in a layer", c.layer_pct),
-        ("with role", c.role_pct),
-    )
-    shares_text = [f"{label} {share_known(value)}" for label, value in shares if value is not None]
-    return "coverage of GPU time: " + (", ".join(shares_text) or "nothing ran")
+_COVERAGE = {
+    "linked to a launch": "linked_pct",
+    "classified": "classified_pct",
+    "matched only by a generic rule": "generic_pct",
+    "with operator": "op_pct",
+    "with shapes": "shapes_pct",
+    "placed in a layer": "layer_pct",
+    "with role": "role_pct",
+}
+
+
+def coverage_line(*summaries: Summary) -> str:
+    """What is known, in one line; of several profiles the least and the most."""
+    shares = []
+    for label, name in _COVERAGE.items():
+        stated = [getattr(s.coverage, name) for s in summaries]
+        values = sorted(value for value in stated if value is not None)
+        if values:
+            ends = dict.fromkeys(share_known(value) for value in (values[0], values[-1]))
+            shares.append(f"{label} {' to '.join(ends)}")
+    return "coverage of GPU time: " + (", ".join(shares) or "nothing ran")
 
 
 def warnings_by_name(summaries: Sequence[Summary], names: Sequence[str]) -> list[Printable]:

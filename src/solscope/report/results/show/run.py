@@ -36,7 +36,7 @@ def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Printable
     ]
     size = f" of {run.world_size}" if run.world_size else ""
     parts: list[Printable] = [
-        heading(f"{Path(run.name).name}: {len(run.ranks)} ranks{size}"),
+        heading(f"{_title(run)}: {len(run.ranks)} ranks{size}"),
         table(columns, rows, width),
     ]
     if longest:
@@ -46,9 +46,16 @@ def show_run(run: Run, members: Sequence[Summary], width: int) -> list[Printable
         missing = ", ".join(map(str, run.missing))
         parts.append(Text(f"no file for rank {missing}", style="yellow"))
     ordered = sorted(members, key=lambda s: s.rank or 0)
-    lines = [Text(f"rank {s.rank}: {coverage_line(s)}") for s in ordered]
     names = [f"rank {s.rank}" for s in ordered]
-    return [*parts, Text(""), *lines, *warnings_by_name(ordered, names)]
+    return [*parts, Text(""), Text(coverage_line(*ordered)), *warnings_by_name(ordered, names)]
+
+
+def _title(run: Run) -> str:
+    """The name that the files have in common, else that of their folder."""
+    path = Path(run.name)
+    while path.name.startswith("*") and path.parent.name:
+        path = path.parent
+    return path.name
 
 
 def _skew_lines(run: Run, width: int) -> list[Printable]:
