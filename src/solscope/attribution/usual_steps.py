@@ -142,12 +142,12 @@ def select_usual(steps: pl.DataFrame) -> list[UsualSteps]:
         )
         .with_columns((pl.col("until_ns") - pl.col("start_ns")).alias("wall_ns"))
     )
-    found = timed.filter(pl.col("found_by") != WHOLE)
-    if found.is_empty():
+    marked = timed.filter(pl.col("found_by") != WHOLE)
+    if marked.is_empty():
         return _recording(timed)
-    phases = [_of_phase(rows) for rows in found.partition_by("phase", maintain_order=True)]
-    known = [phase for phase in phases if phase is not None]
-    return sorted(known, key=lambda phase: -int(phase.whole["wall_ns"].sum()))
+    phases = [_of_phase(rows) for rows in marked.partition_by("phase", maintain_order=True)]
+    selected = [phase for phase in phases if phase is not None]
+    return sorted(selected, key=lambda phase: -int(phase.whole["wall_ns"].sum()))
 
 
 def _recording(timed: pl.DataFrame) -> list[UsualSteps]:

@@ -91,8 +91,8 @@ def _ruled_out(rows: pl.DataFrame, doubts: Sequence[Doubt]) -> dict[int, str]:
     """By activity: why its role is none that the config describes."""
     out: dict[int, str] = {}
     for doubt in doubts:
-        for at in rows.select(doubt.about.fill_null(value=False).arg_true()).to_series():
-            out.setdefault(at, doubt.text)
+        for row in rows.select(doubt.about.fill_null(value=False).arg_true()).to_series():
+            out.setdefault(row, doubt.text)
     return out
 
 

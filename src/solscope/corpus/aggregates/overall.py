@@ -73,7 +73,7 @@ def pools_of(ids: pl.Series) -> pl.Series:
     return (number.fill_null(0) % POOLS).cast(pl.UInt8).alias("pool")
 
 
-def _by_profile(cells: pl.DataFrame, totals: Ints, known: pl.DataFrame) -> pl.DataFrame:
+def _by_profile(cells: pl.DataFrame, totals: Ints, profiles: pl.DataFrame) -> pl.DataFrame:
     """Sums by profile and name, over phases."""
     entry, name = cells["entry"].to_numpy(), cells["name"].to_numpy()
     new = first_of(entry.astype(np.int64), name.astype(np.int64))
@@ -82,7 +82,7 @@ def _by_profile(cells: pl.DataFrame, totals: Ints, known: pl.DataFrame) -> pl.Da
     }
     bounded = np.add.reduceat(cells["bounded"].cast(pl.Int64).to_numpy(), new)
     entry = entry[new]
-    weight = (1.0 / known["ranks"].to_numpy())[entry] * ONE
+    weight = (1.0 / profiles["ranks"].to_numpy())[entry] * ONE
     scale = weight / np.maximum(totals[entry], 1)
     occurs = columns["time_ns"] > 0
     return pl.DataFrame(
@@ -94,8 +94,8 @@ def _by_profile(cells: pl.DataFrame, totals: Ints, known: pl.DataFrame) -> pl.Da
             "spared": np.rint(scale * columns["recoverable_ns"]).astype(np.int64),
         }
     ).with_columns(
-        known["pool"].gather(entry),
-        known["id"].rank("ordinal").cast(pl.Int64).alias("rank").gather(entry),
+        profiles["pool"].gather(entry),
+        profiles["id"].rank("ordinal").cast(pl.Int64).alias("rank").gather(entry),
     )
 
 

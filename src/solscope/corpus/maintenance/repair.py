@@ -157,8 +157,8 @@ def _incomplete(corpus: Corpus, name: str, profiles: pl.DataFrame) -> Iterator[U
     if rows_written(corpus.open(name)) == profiles[ROW_COUNTS[name]].sum():
         return  # Without reading any row.
     counts = corpus.raw(name).group_by("entry").agg(pl.len().alias("found")).collect()
-    written, found = pl.col(ROW_COUNTS[name]), pl.col("found").fill_null(0)
-    fewer = profiles.join(counts, on="entry", how="left").filter(found < written).sort("id")
+    written, present = pl.col(ROW_COUNTS[name]), pl.col("found").fill_null(0)
+    fewer = profiles.join(counts, on="entry", how="left").filter(present < written).sort("id")
     for row in fewer.iter_rows(named=True):
         reason = f"{row[ROW_COUNTS[name]]:,} rows expected, {row['found'] or 0:,} found; {REMOVE}"
         yield Unrepaired(name, row["id"], row["file"], reason)

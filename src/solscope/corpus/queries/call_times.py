@@ -59,29 +59,29 @@ def call_times(cells: Cells) -> CallTimes:
 
 def _factors(cells: Cells) -> Floats:
     """How many profiles of its group each one stands for; 0 for those outside the sample."""
-    at = np.unique(np.concatenate([split.at[split.at >= 0] for split in cells.split]))
-    fact = cells.fact_of[at]  # `at` is in the order of ids, which are hashes.
+    profile_rows = np.unique(np.concatenate([split.at[split.at >= 0] for split in cells.split]))
+    fact = cells.fact_of[profile_rows]  # Rows are in the order of ids, which are hashes.
     groups, sizes = np.unique(fact, return_counts=True)
     most = MOST_PROFILES // min(max(groups.size, 1), MOST_SHARES)
     number = pl.DataFrame({"fact": fact}).select(pl.int_range(pl.len()).over("fact"))
     in_sample = number.to_series().to_numpy() < most
     size = sizes[np.searchsorted(groups, fact)]
     factor = np.zeros(cells.fact_of.size)
-    factor[at[in_sample]] = (size / np.minimum(size, most))[in_sample]
+    factor[profile_rows[in_sample]] = (size / np.minimum(size, most))[in_sample]
     return factor
 
 
 def _weighted(counts: pl.DataFrame, split: SplitPart, cells: Cells, factor: Floats) -> pl.DataFrame:
     """Counts by group and code, each profile as often as it stands for others."""
     phase = split.phase[counts["phase"].to_numpy()]
-    at = split.at[counts["entry"].to_numpy()]
-    unit = at * cells.stride + (phase if cells.stride > 1 else 0)
+    profile_rows = split.at[counts["entry"].to_numpy()]
+    unit = profile_rows * cells.stride + (phase if cells.stride > 1 else 0)
     group = np.where(phase >= 0, cells.group_of[unit], -1)
     rows = counts.select(
         pl.Series("group", group),
         pl.Series("code", split.code[counts["name"].to_numpy()]),
         "value",
-        pl.Series("calls", factor[at] * counts["calls"].to_numpy()),
+        pl.Series("calls", factor[profile_rows] * counts["calls"].to_numpy()),
     )
     return _added([rows.filter(group >= 0)]).collect()
 

@@ -153,7 +153,7 @@ def _comm_row(name: str, comm: _Comm, least: _Least | None, window: Window) -> H
 
 
 def _idle_row(cause: str, idle: StepIdle, window: Window) -> Hotspot:
-    time_us, between_us = (part.get(cause, 0.0) / 1e3 for part in (idle.by_cause, idle.between))
+    time_us, between_us = (times.get(cause, 0.0) / 1e3 for times in (idle.by_cause, idle.between))
     gaps = idle.gaps.get(cause, 0.0)
     why = f"{mean_count(gaps, 'gap') if gaps else 'parts of other gaps'}; {CAUSES[cause]}"
     if between_us >= BETWEEN * time_us > 0:

@@ -164,7 +164,7 @@ def markdown_layers(result: LayerTable) -> str:
         for name, warnings in zip(result.profiles, result.warnings, strict=True)
         for warning in warnings
     ]
-    steps = [part for line in _steps(result) for part in (markdown_cell(line), "")]
+    steps = [piece for line in _steps(result) for piece in (markdown_cell(line), "")]
     return "\n".join([*out, "", *steps, _coverage(result), "", *notes, ""])
 
 
