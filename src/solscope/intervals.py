@@ -56,6 +56,20 @@ def overlap(start: Int64s, end: Int64s, cover: Intervals) -> Int64s:
     return covered_before(cover, end) - covered_before(cover, start)
 
 
+def alone(start: Int64s, end: Int64s) -> Int64s:
+    """How long each interval is the only one."""
+    number = np.arange(start.size)
+    when = np.concatenate([start, end])
+    order = np.argsort(when, kind="stable")
+    open_now = np.cumsum(np.repeat((1, -1), start.size)[order])[:-1]
+    # Of one open interval, the sum of those that are open is its own number.
+    which = np.cumsum(np.concatenate([number, -number])[order])[:-1]
+    single = open_now == 1
+    lengths = np.zeros(start.size, dtype=np.int64)
+    np.add.at(lengths, which[single], np.diff(when[order])[single])
+    return lengths
+
+
 def nest(start: Int64s, end: Int64s) -> NDArray[np.int64]:
     """For each interval the index of the innermost one that holds its start, or -1.
 

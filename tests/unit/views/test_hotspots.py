@@ -234,6 +234,8 @@ def test_communication_has_a_bound_and_counts_what_nothing_hides() -> None:
         *collective(10_000, 400_000, 1, stream=8),
         *collective(310_000, 300_000, 2, stream=9),
         *op("aten::mm", GEMM, 110_000, 100_000, 3, **MM),
+        # What the rest could hide under.
+        *op("custom::work", "work_kernel", 700_000, 900_000, 4),
     )
     (row,) = of_kind("comm", profile)
     assert (row.operator, row.limiter, row.calls_per_step) == ("all_reduce", "interconnect", 2)

@@ -1,13 +1,15 @@
 """What to fix first: everything a step could do without, ranked by the time it would save.
 
 Times are means per step and GPU, over the usual steps of the phase that takes most time
-(`attribution/usual_steps.py`). Five kinds of rows share no time with one another:
+(`attribution/usual_steps.py`). Five kinds of rows share no time with one another, and their savings
+hold together (`additive.py`): all rows never save more than the step has.
 
 * operator: calls of one operator with one set of axes in one role, against their bound. Saved is
-  the time above bound / target.
+  the time above bound / target, as far as nothing else runs at that time.
 * fusion: runs of at least `SHORTEST_RUN` tiny calls on one stream. Saved is all but the slowest of
   them: one kernel that takes as long.
-* comm: communication, by collective. Saved is the part that no computation hides.
+* comm: communication, by collective. Saved is the part that no computation hides, as far as there
+  is computation to hide it under.
 * copy: memory copies, by direction. Saved is the part that nothing else hides. Copies within a GPU
   are operators where the hardware is known, because they have a bound.
 * idle: gaps between activities, in a step and between steps, by cause.
@@ -23,6 +25,7 @@ from solscope.errors import UsageError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
 from solscope.views.costs import CallTable, find_calls, replays_graphs
+from solscope.views.hotspots.additive import additive, with_time_alone
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable
 from solscope.views.hotspots.copies import copies_between, exposed_copies
 from solscope.views.hotspots.fusion import fusions, tiny_runs
@@ -85,7 +88,7 @@ def hotspots_of_calls(
 ) -> HotspotTable:
     """`hotspots` of calls that were found before; in the phase with most time unless given."""
     window = window or step_window(attributed)
-    calls = window.of(table.calls)
+    calls = with_time_alone(window.of(table.calls), attributed, table, window)
     runs = tiny_runs(calls, table)
     copies = copies_between(calls, table, card)
     elsewhere = {*copies, *(c for run in runs for c in run)}
@@ -99,9 +102,8 @@ def hotspots_of_calls(
         *exposed_copies(attributed, copies, table, window),
         *idle_time(attributed, window),
     ]
-    ranked = sorted(
-        (h for h in candidates if h.recoverable_us > 0), key=lambda h: -h.recoverable_us
-    )
+    compute_us = 0.0 if window.typical is None else window.typical.compute_ns / 1e3
+    ranked = additive(candidates, compute_us, window.step_ns / 1e3)
     return HotspotTable(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,

@@ -46,21 +46,25 @@ def fusions(
     """Equal runs together: the same operators in the same order."""
     chosen = calls.filter(pl.col("call").is_in([call for run in runs for call in run]))
     facts = {
-        call: (kind, time)
-        for call, kind, time in chosen.select("call", "kind", "time_ns").iter_rows()
+        call: facts
+        for call, *facts in chosen.select("call", "kind", "time_ns", "alone_ns").iter_rows()
     }
     groups: dict[tuple[str, ...], list[list[int]]] = defaultdict(list)
+    alone: dict[tuple[str, ...], int] = defaultdict(int)
     for run in runs:
         names = tuple(_name(table.kinds[facts[c][0]]) for c in run)
         groups[names].append([facts[c][1] for c in run])
-    return [_fusion(names, times, window) for names, times in groups.items()]
+        alone[names] += sum(facts[c][2] for c in run)
+    return [_fusion(names, times, alone[names], window) for names, times in groups.items()]
 
 
 def _name(kind: CallKind) -> str:
     return short_name(kind.kernel) if kind.op is None else kind.op.removeprefix("aten::")
 
 
-def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> Hotspot:
+def _fusion(
+    names: tuple[str, ...], times: list[list[int]], alone_ns: int, window: Window
+) -> Hotspot:
     total_us = window.per_step(sum(map(sum, times)))
     fused_us = window.per_step(sum(map(max, times)))
     runs = len(times) / window.count
@@ -70,7 +74,7 @@ def _fusion(names: tuple[str, ...], times: list[list[int]], window: Window) -> H
         window,
         calls_per_step=runs * len(names),
         time_us=total_us,
-        saved_us=total_us - fused_us,
+        saved_us=min(total_us - fused_us, window.per_step(alone_ns)),
         confidence="medium" if len(names) <= LONG_RUN else "low",
         why=(
             f"{mean_count(runs, 'run')} of {len(names)} tiny kernels {take(runs)} "

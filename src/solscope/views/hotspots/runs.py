@@ -21,6 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from solscope.ranks.analysis import Analysis
+from solscope.views.hotspots.additive import additive
 from solscope.views.hotspots.advice import ANY_LATE_RANK, TRANSFER, late_rank
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable, mean_count, take
 from solscope.views.run_roles import phases, run_basis, step_phases
@@ -49,15 +50,17 @@ def run_hotspots(
     step_us = float(steps.length.mean()) / 1e3 if steps.length.size else 0.0
     if not step_us:
         step_us = 1e3 * float(np.mean([table.step_ms for table in tables.values()] or [0.0]))
-    rows = [*_of_ranks(tables), *_transfers(analysis, steps), *_imbalance(analysis, steps)]
+    late = _imbalance(analysis, steps)
+    transfers = _transfers(analysis, steps)
+    rows = [*_of_ranks(tables, set(late)), *(row for row, _ in transfers), *late.values()]
     shares = [
         msgspec.structs.replace(
             row, recoverable_pct_of_step=100 * row.recoverable_us / step_us if step_us else 0.0
         )
         for row in rows
-        if row.recoverable_us > 0
     ]
-    ranked = sorted(shares, key=lambda row: -row.recoverable_us)
+    hidden = sum(hidden_us for _, hidden_us in transfers)
+    ranked = additive(shares, _compute_us(analysis, steps), step_us, hidden)
     example = next(iter(tables.values()), None) or next(iter(by_phase.values()))[0]
     costs = [t.coverage.cost_pct for t in tables.values() if t.coverage.cost_pct is not None]
     return HotspotTable(
@@ -94,8 +97,20 @@ class _Steps(NamedTuple):
         return cls(charge.steps[here], charge.length[here], charge.cost[here])
 
 
-def _of_ranks(tables: Mapping[int, HotspotTable]) -> list[Hotspot]:
-    """Rows of all ranks but communication: the mean, with the words of the rank with most."""
+def _compute_us(analysis: Analysis, steps: _Steps) -> float:
+    """Time of a step in which a rank computes, mean over ranks."""
+    total = 0
+    for rank, shift in zip(analysis.run.ranks, analysis.shifts, strict=True):
+        own = rank.steps.filter(pl.col("step").is_in((steps.numbers - shift).tolist()))
+        total += int(own["compute_ns"].sum())
+    return total / 1e3 / max(1, steps.numbers.size) / len(analysis.run.ranks)
+
+
+def _of_ranks(tables: Mapping[int, HotspotTable], late: set[int]) -> list[Hotspot]:
+    """Rows of all ranks but communication: the mean, with the words of the rank with most.
+
+    What a late rank has more than the others is why they wait: that saving is in its own row.
+    """
     alike: dict[tuple[str, ...], list[tuple[int, Hotspot]]] = {}
     for rank, table in tables.items():
         for row in table.hotspots:
@@ -103,24 +118,32 @@ def _of_ranks(tables: Mapping[int, HotspotTable]) -> list[Hotspot]:
                 axes = json.dumps(row.axes, sort_keys=True, default=str)
                 key = (row.kind, row.operator, row.role or "", axes)
                 alike.setdefault(key, []).append((rank, row))
-    return [_mean(rows, len(tables)) for rows in alike.values()]
+    return [_mean(dict(rows), list(tables), late) for rows in alike.values()]
 
 
-def _mean(rows: list[tuple[int, Hotspot]], ranks: int) -> Hotspot:
+def _mean(of_rank: Mapping[int, Hotspot], ranks: Sequence[int], late: set[int]) -> Hotspot:
+    rows = list(of_rank.items())
     rank, most = max(rows, key=lambda pair: pair[1].recoverable_us)
-    whole = len(rows) == ranks
+    whole = len(rows) == len(ranks)
     where = f"on rank {rank}" if len(rows) == 1 else f"on {len(rows)} ranks; most on rank {rank}"
 
     def mean(name: str) -> float:
-        return float(sum(getattr(row, name) or 0.0 for _, row in rows)) / ranks
+        return float(sum(getattr(row, name) or 0.0 for _, row in rows)) / len(ranks)
 
+    saves = {rank: row.recoverable_us for rank, row in rows}
+    others = [saves.get(rank, 0.0) for rank in ranks if rank not in late]
+    usual = float(np.median(others)) if others else np.inf
+    saved = sum(min(saves.get(rank, 0.0), usual if rank in late else np.inf) for rank in ranks)
+    blamed = sorted(rank for rank in late if saves.get(rank, 0.0) > usual)
+    beyond = f"; what rank {', '.join(map(str, blamed))} has more counts as waiting for it"
     return msgspec.structs.replace(
         most,
         calls_per_step=mean("calls_per_step"),
         time_us=mean("time_us"),
         bound_us=mean("bound_us") if most.bound_us is not None else None,
-        recoverable_us=mean("recoverable_us"),
-        why=most.why if whole and len(rows) == 1 else f"{where}: {most.why}",
+        recoverable_us=saved / len(ranks),
+        why=(most.why if whole and len(rows) == 1 else f"{where}: {most.why}")
+        + (beyond if blamed else ""),
     )
 
 
@@ -133,8 +156,11 @@ class _Sums(NamedTuple):
     """Neither waiting nor hidden, call by call."""
 
 
-def _transfers(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
-    """Communication by kind: what neither computing hides nor waiting for a rank explains."""
+def _transfers(analysis: Analysis, steps: _Steps) -> list[tuple[Hotspot, float]]:
+    """Communication by kind: what neither computing hides nor waiting for a rank explains.
+
+    And what computing hides, us per step and rank.
+    """
     sums: dict[str, list[_Sums]] = {}
     for rank_index, rank in enumerate(analysis.run.ranks):
         wait = np.zeros(rank.calls.height)
@@ -163,12 +189,12 @@ def _transfers(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
     return [_transfer(kind, rows, per) for kind, rows in sums.items()]
 
 
-def _transfer(kind: str, rows: list[_Sums], per: float) -> Hotspot:
+def _transfer(kind: str, rows: list[_Sums], per: float) -> tuple[Hotspot, float]:
     calls, time, wait, hidden, saved = (
         sum(row[column] for row in rows) / (per / 1e3 if column == 0 else per)
         for column in range(5)
     )
-    return _row(
+    row = _row(
         "comm",
         kind,
         calls=calls,
@@ -179,15 +205,16 @@ def _transfer(kind: str, rows: list[_Sums], per: float) -> Hotspot:
         f"waiting for other ranks, {hidden:,.2f} µs while it computes",
         advice=TRANSFER,
     )
+    return row, hidden
 
 
-def _imbalance(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
-    """Waiting for each rank that costs a step something, by what the step would save."""
+def _imbalance(analysis: Analysis, steps: _Steps) -> dict[int, Hotspot]:
+    """Waiting for each rank that costs a step something: by rank, what the step would save."""
     length, count = float(steps.length.sum()), steps.numbers.size
     if not length:
-        return []
+        return {}
     of_phase = np.isin(analysis.matched.table["step"].fill_null(-1).to_numpy(), steps.numbers)
-    rows = []
+    rows = {}
     for rank_index, rank in enumerate(analysis.matched.ranks):
         cost = float(steps.cost[:, rank_index].sum())
         if 100 * cost < LEAST_PCT * length:
@@ -196,18 +223,16 @@ def _imbalance(analysis: Analysis, steps: _Steps) -> list[Hotspot]:
         lateness = analysis.why if analysis.suspect.leader == rank else None
         reason = REASONS.get(lateness.why) if lateness is not None else None
         per_step = int((of_phase & (analysis.split.last == rank_index)).sum()) / count
-        rows.append(
-            _row(
-                "imbalance",
-                f"waiting for rank {rank}",
-                calls=per_step,
-                time_us=cost / count / 1e3,
-                saved_us=cost / count / 1e3,
-                confidence="high" if named else "low",
-                why=f"it comes last to {mean_count(per_step, 'collective')}, and the others could "
-                "go on earlier" + (f": {reason}" if reason else ""),
-                advice=ANY_LATE_RANK if lateness is None else late_rank(lateness.why),
-            )
+        rows[rank] = _row(
+            "imbalance",
+            f"waiting for rank {rank}",
+            calls=per_step,
+            time_us=cost / count / 1e3,
+            saved_us=cost / count / 1e3,
+            confidence="high" if named else "low",
+            why=f"it comes last to {mean_count(per_step, 'collective')}, and the others could "
+            "go on earlier" + (f": {reason}" if reason else ""),
+            advice=ANY_LATE_RANK if lateness is None else late_rank(lateness.why),
         )
     return rows
 

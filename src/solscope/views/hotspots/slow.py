@@ -40,17 +40,15 @@ def slow_operators(
     """
     if card is None:
         return []
-    groups: dict[tuple[str, str, str, str], list[tuple[int, int, int]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str], list[tuple[int, ...]]] = defaultdict(list)
     sums = calls.group_by("kind", pl.col("role").cast(pl.String), maintain_order=True).agg(
-        pl.len(), pl.col("time_ns").sum()
+        pl.len(), pl.col("time_ns").sum(), pl.col("alone_ns").sum()
     )
-    for kind_index, role, count, time in sums.sort("kind", "role").iter_rows():
+    for kind_index, role, *spent in sums.sort("kind", "role").iter_rows():
         kind = table.kinds[kind_index]
         if kind.cost is not None and kind.category != "comm":
             axes = msgspec.json.encode(kind.axes, order="sorted").decode()
-            groups[call_name(kind), axes, role or "", origin(kind)].append(
-                (kind_index, count, time)
-            )
+            groups[call_name(kind), axes, role or "", origin(kind)].append((kind_index, *spent))
     bounds = {
         kind_index: bound(kind.cost, card)
         for kind_index, kind in enumerate(table.kinds)
@@ -63,7 +61,7 @@ def slow_operators(
             table.kinds[parts[0][0]],
             bounds[parts[0][0]],
             _reference(table.kinds[parts[0][0]], bounds[parts[0][0]], card, shortest_us, streamed),
-            _Spent(role or None, sum(p[1] for p in parts), sum(p[2] for p in parts)),
+            _Spent(role or None, *(sum(part[at] for part in parts) for at in (1, 2, 3))),
             window,
             target_pct,
         )
@@ -111,6 +109,8 @@ class _Spent:
     role: str | None
     calls: int
     time_ns: int
+    alone_ns: int
+    """The part in which nothing else runs."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,8 @@ def _operator(
     time_us = window.per_step(spent.time_ns)
     bound_us = (least.time_us or 0.0) * per_step
     goal = reference.time_us * per_step * 100 / target_pct
-    saved = max(0.0, time_us - goal)
+    above = max(0.0, time_us - goal)
+    saved = min(above, window.per_step(spent.alone_ns))
     likely_us = reference.expected_us
     return Hotspot(
         rank=0,
@@ -186,6 +187,7 @@ def _operator(
             f"{reference.time_us:.2f} µs per call{_too_low(least, reference)}, or "
             f"{goal / per_step:.2f} µs at {target_pct:.4g} %"
             + (f"; axes {kind.source}" if kind.source else "")
+            + (f"; other work runs beside all but {saved:.2f} µs of it" if saved < above else "")
         ),
         advice=about_operator(least.limiter),
     )
