@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -245,15 +246,19 @@ def test_the_work_list_of_a_run_is_about_one_phase() -> None:
         make(Program(steps=18, late=prompts)),
         lambda rank, step: "prefill" if step % 3 == 0 else "decode",
     )
+    # Something to hide communication under.
+    computing = pl.lit(3_000_000, pl.Int64).alias("compute_ns")
+    busy = (replace(rank, steps=rank.steps.with_columns(computing)) for rank in run.ranks)
+    run = replace(run, ranks=tuple(busy))
     analysis = analyze(run)
-    prefill, decode = table_of("prefill", 6.0, 900.0), table_of("decode", 1.2, 90.0)
+    prefill, decode = table_of("prefill", 6.0, 9.0), table_of("decode", 1.2, 0.9)
     tables = {0: [prefill, decode], 1: [decode, prefill], 2: [prefill, decode], 3: [prefill]}
     result = run_hotspots(analysis, tables)
     assert (result.phase, result.steps) == ("prefill", 5)
     assert result.step_ms > 5, "short steps of the other phase count"
     operators = {row.operator: row for row in result.hotspots if row.kind == "operator"}
     assert list(operators) == ["gemm of prefill"]
-    assert operators["gemm of prefill"].recoverable_us == pytest.approx(900.0)
+    assert operators["gemm of prefill"].recoverable_us == pytest.approx(9.0)
     (comm,) = (row for row in result.hotspots if row.kind == "comm")
     assert comm.calls_per_step == pytest.approx(6)
 
@@ -267,10 +272,31 @@ def test_waiting_for_a_rank_is_apart_from_communication(
     assert (first.kind, first.operator) == ("imbalance", "waiting for rank 2")
     assert first.confidence == "high"
     assert first.recoverable_pct_of_step == pytest.approx(analysis.suspect.step_share_pct)
-    single = {row.operator: row for row in tables[0][0].hotspots if row.kind == "comm"}
-    of_run = {row.operator: row for row in result.hotspots if row.kind == "comm"}
-    assert of_run["all_reduce"].recoverable_us < single["all_reduce"].recoverable_us
+    (reduced,) = (row for row in result.hotspots if row.operator == "all_reduce")
+    waited = re.search(r"([\d,.]+) µs waiting for other ranks", reduced.why)
+    assert waited is not None
+    waiting_us = float(waited[1].replace(",", ""))
+    assert waiting_us > 0
+    assert reduced.recoverable_us <= reduced.time_us - waiting_us
     assert [row.rank for row in result.hotspots] == list(range(1, len(result.hotspots) + 1))
+
+
+def test_what_makes_a_rank_late_counts_once(
+    opened: tuple[Analysis, dict[int, list[HotspotTable]]],
+) -> None:
+    """Launched work waits on the slow GPU of rank 2: its idle time is why the others wait."""
+    analysis, tables = opened
+    result = run_hotspots(analysis, tables)
+    of_ranks = [
+        next(row for row in tables[rank][0].hotspots if row.operator == "launch")
+        for rank in sorted(tables)
+    ]
+    (launch,) = (row for row in result.hotspots if row.operator == "launch")
+    saved = [row.recoverable_us for row in of_ranks]
+    assert saved[2] > 4 * max(saved[:2] + saved[3:])
+    assert launch.recoverable_us <= max(saved[:2] + saved[3:])
+    assert "what rank 2 has more counts as waiting for it" in launch.why
+    assert sum(row.recoverable_us for row in result.hotspots) <= 1e3 * result.step_ms
 
 
 def test_a_folder_is_a_run_when_each_file_has_its_own_rank(tmp_path: Path) -> None:
