@@ -61,7 +61,7 @@ def slow_operators(
             table.kinds[parts[0][0]],
             bounds[parts[0][0]],
             _reference(table.kinds[parts[0][0]], bounds[parts[0][0]], card, shortest_us, streamed),
-            _Spent(role or None, *(sum(part[at] for part in parts) for at in (1, 2, 3))),
+            _Spent(role or None, *(sum(part[column] for part in parts) for column in (1, 2, 3))),
             window,
             target_pct,
         )
