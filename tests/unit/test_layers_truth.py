@@ -57,7 +57,7 @@ def forward(file: str) -> pl.DataFrame:
 def test_graph_replay_has_12_layers_and_nearly_all_time_has_place_and_role() -> None:
     result = table(GRAPH, phase="decode")
     assert [(kind.kind, kind.layers) for kind in result.layer_kinds] == [("attention+dense", [12])]
-    assert result.passes == [40]
+    assert result.passes == [39]  # one of 40 steps is an outlier, which every view leaves out
     assert result.coverage.layer_pct[0] >= 97
     assert result.coverage.role_pct[0] >= 97
 
@@ -355,7 +355,7 @@ def test_json_of_layers_is_as_agreed() -> None:
         "overlapped_us", "outside", "coverage", "layer_kinds",
     }  # fmt: skip
     assert agreed <= set(found)
-    assert set(found) - agreed == {"overlaps", "per", "stat", "passes", "warnings"}
+    assert set(found) - agreed == {"basis", "overlaps", "per", "stat", "passes", "warnings"}
     assert set(found["coverage"]) == {"layer_pct", "role_pct", "sure_pct"}
     assert [set(group) for group in found["outside"]] == [{"group", "sum_us", "rows"}] * 2
     assert [group["group"] for group in found["outside"]] == ["prologue", "epilogue"]
@@ -372,7 +372,7 @@ def test_json_of_show_has_steps_and_coverage() -> None:
     found = msgspec.json.decode(render_json(solscope.summarize(opened(EAGER))))
     assert found["steps"]["count"] == 20
     phases = {phase["phase"]: phase for phase in found["steps"]["phases"]}
-    assert {name: phase["count"] for name, phase in phases.items()} == {"decode": 17, "mixed": 3}
+    assert {name: phase["count"] for name, phase in phases.items()} == {"decode": 16, "mixed": 3}
     assert {"phase", "count", "p50_ms", "p90_ms", "p99_ms"} <= set(phases["decode"])
     assert {"layer_pct", "role_pct", "operator_pct"} <= set(found["coverage"])
 
