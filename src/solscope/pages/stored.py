@@ -47,6 +47,7 @@ class StoredPages:
         self._profiles = [opening(path, options) for path in paths]
         self._given = (tuple(paths), given)
         self._files = files
+        self._metrics = self._metrics_now()
 
     def find(self) -> Encoded | None:
         """The pages, when they are there."""
@@ -56,7 +57,7 @@ class StoredPages:
         return self._entries.get(key, Encoded, {})
 
     def store(self, pages: Encoded, formats: Iterable[str]) -> None:
-        """Write the pages in the background, unless a profile has changed since.
+        """Write the pages in the background, unless a profile or its metrics changed since.
 
         `formats` are those that the profiles turned out to have.
         """
@@ -68,8 +69,14 @@ class StoredPages:
 
     def _store(self, pages: Encoded) -> None:
         key = self._key(Opening.key)
+        # The key holds the metrics of this moment, the pages those that were read.
+        if self._metrics_now() != self._metrics:
+            return
         if self._entries is not None and key is not None:
             self._entries.put(key, pages, {})
+
+    def _metrics_now(self) -> list[tuple[str, str | None] | None]:
+        return [profile.metrics_now() for profile in self._profiles]
 
     @property
     def _entries(self) -> Entries | None:

@@ -25,6 +25,8 @@ class LeftOut(NamedTuple):
 
     path: str
     reason: str
+    instead: str | None
+    """The file of the same rank that is read, with other content; null for a copy."""
 
 
 class RunFiles(NamedTuple):
@@ -73,7 +75,14 @@ def one_per_rank(paths: Sequence[str], ranks: Sequence[int | None]) -> RunFiles 
     if guessed or len({rank for _, rank in different}) > 1 or len(first) < 2:
         return None
     dropped = {path for path, _ in again}
-    left_out = [LeftOut(path, _reason(path, first[rank], rank, same[path])) for path, rank in again]
+    left_out = [
+        LeftOut(
+            path,
+            _reason(path, first[rank], rank, same[path]),
+            None if same[path] else first[rank],
+        )
+        for path, rank in again
+    ]
     return RunFiles([path for path in paths if path not in dropped], left_out)
 
 

@@ -43,6 +43,8 @@ COMPRESSED = 14
 """How much smaller compressed traces are."""
 SMALL_BYTES = 24 << 20
 """Traces that are smaller together are read in this process."""
+TRUNCATED = "truncated"
+"""The warning about a file that breaks off."""
 
 Progress = Callable[[int, int, str], None]
 """Called with the ranks that are done, all ranks, and the file that was read last."""
@@ -95,38 +97,65 @@ def read_run(
     with the number of ranks.
     """
     left_out: dict[str, str] = {}
-    paths = _files(inputs, left_out)
+    paths, others = _files(inputs, left_out)
     # A callback cannot pass to another process.
     quiet = replace(options or ReadOptions(), progress=None)
     read = partial(_read, rules=tuple(rules), options=quiet, view=view)
     done: dict[str, tuple[list[Rank], T | None]] = {}
-    errors: list[SolscopeError] = []
-    for path, result in _read_all(paths, read, processes):
+    errors: dict[str, SolscopeError] = {}
+
+    def take(path: str, result: _Found[T] | SolscopeError) -> None:
+        left_out.pop(path, None)
         if isinstance(result, SolscopeError):
-            errors.append(result)
+            errors[path] = result
             left_out[path] = str(result).removeprefix(f"{path}: ")
         else:
             done[path] = result
         if progress is not None:
-            progress(len(done) + len(errors), len(paths), path)
+            count = len(done) + len(errors)
+            progress(count, max(count, len(paths)), path)
+
+    for path, result in _read_all(paths, read, processes):
+        take(path, result)
+    for path in [path for path in paths if path in errors]:
+        for other in others.get(path, ()):
+            take(other, _found_or_error(read, other))
+            if other in done:
+                break
     if not done:
-        raise errors[0]
+        raise next(iter(errors.values()))
     for path, reason in left_out.items():
         if skipped is not None:
             skipped(path, reason)
-    run = make_run(
-        run_name(paths), [rank for path in paths if path in done for rank in done[path][0]]
-    )
+    used = [*(path for path in paths if path in done), *(done.keys() - {*paths})]
+    run = make_run(run_name(paths), [rank for path in used for rank in done[path][0]])
     notes = [
         ProfileWarning("file_left_out", f"left out {path}: {left_out[path]}") for path in left_out
     ]
-    run = replace(run, warnings=(*notes, *run.warnings))
+    run = replace(run, warnings=(*notes, *_truncated(run.ranks), *run.warnings))
     made = {rank.rank: done[rank.path][1] for rank in run.ranks}
     return run, {rank: value for rank, value in made.items() if value is not None}
 
 
-def _files(inputs: Iterable[str | os.PathLike[str]], left_out: dict[str, str]) -> list[str]:
-    """The files of a run, one for each rank where they say which they are."""
+def _truncated(ranks: Iterable[Rank]) -> Iterator[ProfileWarning]:
+    """What the files that break off say, with their ranks: one file may merge several."""
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for rank in ranks:
+        for warning in rank.warnings:
+            if warning.code == TRUNCATED:
+                numbers.setdefault((rank.path, warning.message), []).append(rank.rank)
+    for (_, message), found in numbers.items():
+        who = "rank" if len(found) == 1 else "ranks"
+        yield ProfileWarning(TRUNCATED, f"{who} {listed(found)}: {message}")
+
+
+def _files(
+    inputs: Iterable[str | os.PathLike[str]], left_out: dict[str, str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The files of a run, one for each rank where they say which they are.
+
+    With other recordings by the file that was chosen, for when that one cannot be used.
+    """
 
     def skip(path: str, reason: str) -> None:
         left_out[path] = reason.removeprefix(f"{path}: ")
@@ -136,9 +165,13 @@ def _files(inputs: Iterable[str | os.PathLike[str]], left_out: dict[str, str]) -
         raise InputError("no profile was given")
     chosen = one_per_rank(paths, [_stated(path) for path in paths])
     if chosen is None:
-        return paths
-    left_out |= dict(chosen.left_out)
-    return chosen.paths
+        return paths, {}
+    others: dict[str, list[str]] = {}
+    for path, reason, instead in chosen.left_out:
+        left_out[path] = reason
+        if instead is not None:
+            others.setdefault(instead, []).append(path)
+    return chosen.paths, others
 
 
 def _stated(path: str) -> int | None:
@@ -252,7 +285,11 @@ def _read(
     path: str, rules: tuple[Path, ...], options: ReadOptions, view: View[T] | None
 ) -> _Found[T]:
     attributed = open_attributed(path, options=options, rules=load_rules(rules))
-    stated = attributed.profile.metadata.rank
+    profile = attributed.profile
+    if attributed.activities.is_empty() and any(w.code == TRUNCATED for w in profile.warnings):
+        background.wait()
+        raise InputError(f"{path}: the file is cut off or damaged before any GPU activity")
+    stated = profile.metadata.rank
     facts = rank_facts(attributed, -1 if stated is None else stated)
     made = None if view is None else view(attributed)
     # What is written to the cache holds the whole profile in memory.

@@ -138,6 +138,13 @@ class Opening:
         """The same after it was read, at the price of reading the file once more."""
         return self._key(self._digest_of_read) if self._one_file else None
 
+    def metrics_now(self) -> tuple[str, str | None] | None:
+        """Name and digest of the metrics file beside the profile; null when there is none."""
+        beside = None if self.entries is None else metrics_beside(self._path)
+        if self.entries is None or beside is None:
+            return None
+        return beside.name, _digest_now(beside, self.entries)
+
     @cached_property
     def _state(self) -> FileState | None:
         """The file as it was before it was read."""
@@ -169,11 +176,10 @@ class Opening:
             return None
         from solscope.cache.entries import entry_key
 
-        beside = metrics_beside(self._path)
-        if beside is None:
+        metrics = self.metrics_now()
+        if metrics is None:
             return entry_key(self._read_key(digest), None)
-        metrics = _digest_now(beside, self.entries)
-        return None if metrics is None else entry_key(self._read_key(digest), beside.name, metrics)
+        return None if metrics[1] is None else entry_key(self._read_key(digest), *metrics)
 
     def _read_key(self, digest: str) -> str:
         """What the result of a reader depends on; rank and stage can come from the name."""

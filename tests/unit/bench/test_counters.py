@@ -139,6 +139,42 @@ def test_numbers_may_have_decimal_commas(page: str, tmp_path: Path) -> None:
     assert read_export(file) == read_export(DATA / f"ncu_{page}.csv")
 
 
+def test_a_point_in_whole_numbers_groups_thousands() -> None:
+    pairs = {
+        "gpu__time_duration.sum": ("ns", "1.024"),
+        "dram__bytes_read.sum": ("byte", "20.480"),
+        "dram__bytes_write.sum": ("byte", "512"),
+    }
+    raw = [HEADER, '"",' * 10 + '""', f'"0",{ABOUT},"k",{WHERE}']
+    for metric, cells in pairs.items():
+        raw = [f'{line},"{cell}"' for line, cell in zip(raw, (metric, *cells), strict=True)]
+    page = details(*((0, "k", metric, *cells) for metric, cells in pairs.items()))
+    for text in (page, "\n".join(raw)):
+        (launch,) = parse_export(text, "a.csv")
+        assert (launch.time_us, launch.dram_bytes) == (close(1.024), 20_992)
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "value"),
+    [
+        ("gpu__time_duration.sum", "us", "12.345"),
+        ("dram__bytes_read.avg", "byte", "1.333"),
+        ("dram__bytes_read.sum", "byte", "0.000"),
+    ],
+)
+def test_a_point_elsewhere_is_a_decimal_point(metric: str, unit: str, value: str) -> None:
+    text = details((0, "k", metric, unit, value), (0, "k", "Duration", "us", "12.345"))
+    (launch,) = parse_export(text, "a.csv")
+    assert launch.time_us == close(12.345)
+
+
+@pytest.mark.parametrize("unit", ["byte/ns", "Pbyte/s"])
+def test_a_rate_of_unknown_unit_is_not_known(unit: str) -> None:
+    text = details((0, "k", "Duration", "us", "1.5"), (0, "k", "Memory Throughput", unit, "1.5"))
+    (launch,) = parse_export(text, "a.csv")
+    assert (launch.time_us, launch.dram_bytes) == (1.5, None)
+
+
 def test_numbers_of_two_locales_are_refused() -> None:
     text = details(
         (0, "k", "gpu__time_duration.sum", "us", "1.024,5"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,36 @@ def test_a_changed_profile_or_metrics_file_makes_new_pages(
     settled(trace)
     report(trace)
     assert len(made) == 3
+
+
+@pytest.mark.parametrize("before", [None, "2.0"])
+def test_metrics_that_change_after_reading_are_not_those_of_the_pages(
+    cache: Path,
+    trace: Path,
+    made: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    before: str | None,
+) -> None:
+    metrics = trace.with_name("trace.metrics.csv")
+    text = "t_ns,metric,device,value\n1,cpu,Host,{}\n"
+    if before is not None:
+        metrics.write_text(text.format(before))
+        settled(metrics)
+    make = selection.pages_of_profiles
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        pages = make(*arguments, **options)
+        metrics.write_text(text.format("1.0"))
+        settled(metrics)
+        return pages
+
+    with monkeypatch.context() as patch:
+        patch.setattr(selection, "pages_of_profiles", late)
+        stale = report(trace)
+    fresh = report(trace)
+    assert fresh != stale
+    assert report(trace) == fresh
+    assert len(made) == 2
 
 
 def test_a_diagnosis_by_causes_of_other_packages_is_not_stored(

@@ -195,6 +195,81 @@ def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_read(
     assert left_out.message.endswith(reason)
 
 
+HOST_ONLY = '"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 1}, '
+
+
+def cut_off(path: Path, rank: int, world: int, *, events: str = HOST_ONLY) -> None:
+    """A file that breaks off after these events."""
+    header = json.dumps({"distributedInfo": {"rank": rank, "world_size": world}})
+    path.write_text(header[:-1] + ", " + events + '{"ph": "X", "na')
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_rank_that_breaks_off_before_any_kernel_is_missing(
+    tmp_path: Path, processes: int
+) -> None:
+    for rank in (0, 2):
+        write(tmp_path / f"rank{rank}.json", rank, world=3)
+    cut_off(tmp_path / "rank1.json", 1, 3)
+    run, made = read_run([tmp_path], _kernels, processes=processes)
+    assert [rank.rank for rank in run.ranks] == [0, 2]
+    assert made == {0: 1, 2: 1}
+    left_out, missing = run.warnings
+    assert left_out.message == (
+        f"left out {tmp_path / 'rank1.json'}: "
+        "the file is cut off or damaged before any GPU activity"
+    )
+    assert missing.message.startswith("rank 1 of 3 is missing")
+
+
+def test_another_recording_is_read_where_the_chosen_one_breaks_off(tmp_path: Path) -> None:
+    for rank in (0, 2):
+        write(tmp_path / f"rank{rank}.json", rank, world=3)
+    cut_off(tmp_path / "rank1.json", 1, 3)
+    write(tmp_path / "rank1_again.json", 1, world=3)
+    skipped: list[str] = []
+    run = open_run(tmp_path, skipped=lambda path, _: skipped.append(Path(path).name))
+    assert [Path(rank.path).name for rank in run.ranks] == [
+        "rank0.json",
+        "rank1_again.json",
+        "rank2.json",
+    ]
+    (left_out,) = run.warnings
+    assert left_out.message.startswith(f"left out {tmp_path / 'rank1.json'}: the file is cut off")
+    assert skipped == ["rank1.json"]
+
+
+def test_where_both_recordings_of_a_rank_break_off_both_are_named(tmp_path: Path) -> None:
+    for rank in (0, 2):
+        write(tmp_path / f"rank{rank}.json", rank, world=3)
+    cut_off(tmp_path / "rank1.json", 1, 3)
+    cut_off(tmp_path / "rank1_again.json", 1, 4)
+    run = open_run(tmp_path)
+    assert [rank.rank for rank in run.ranks] == [0, 2]
+    first, second, missing = run.warnings
+    for warning, name in ((first, "rank1.json"), (second, "rank1_again.json")):
+        assert warning.message.startswith(f"left out {tmp_path / name}: the file is cut off")
+    assert missing.code == "ranks_missing"
+
+
+def test_a_rank_that_breaks_off_after_kernels_stays_and_that_is_said(tmp_path: Path) -> None:
+    write(tmp_path / "rank0.json", 0)
+    whole = json.dumps(TRACE)[1:]
+    cut_off(tmp_path / "rank1.json", 1, 2, events=whole.removesuffix("]}") + ", ")
+    run = open_run(tmp_path)
+    assert [rank.rank for rank in run.ranks] == [0, 1]
+    (warning,) = run.warnings
+    assert warning.code == "truncated"
+    assert warning.message.startswith("rank 1: the file breaks off at byte ")
+
+
+def test_when_all_ranks_break_off_before_any_kernel_that_is_an_error(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        cut_off(tmp_path / f"rank{rank}.json", rank, 2)
+    with pytest.raises(InputError, match=r"rank0\.json: the file is cut off or damaged"):
+        open_run(tmp_path)
+
+
 def test_when_no_rank_can_be_read_the_error_of_one_is_raised(tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank{rank}.json").write_text(CUT)

@@ -69,6 +69,10 @@ KNOWN = {name for names in METRICS for name in names}
 DECIMAL_POINT = re.compile(r"\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,}|\d+\.(\d{1,2}|\d{4,})")
 DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})+,\d+|\d{1,3}(\.\d{3}){2,}|\d+,(\d{1,2}|\d{4,})")
 """Numbers that can be read in one way only: 1,024 and 1.024 cannot."""
+WHOLE = {*TIME, *READ, *WRITTEN, *MOVED}
+WHOLE_UNITS = {"ns", "nsecond", "byte"}
+THOUSANDS_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")
+"""Nanoseconds and bytes are counted: in these metrics the point of 1.024 groups thousands."""
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -136,22 +140,38 @@ def _check_whole(table: Sequence[str], rows: Sequence[Mapping[str, str]], where:
         raise InputError(f"{where}: the last row is incomplete; was the file cut off?")
 
 
-def _numbers(rows: Sequence[Mapping[str, str]], by_metric: bool) -> list[str]:
-    """Values that have a unit: what has none may be a list, 1,2."""
+def _numbers(rows: Sequence[Mapping[str, str]], by_metric: bool) -> list[tuple[str, bool]]:
+    """Values that have a unit, and whether they are whole: what has no unit may be a list, 1,2."""
     if by_metric:
-        return [row["Metric Value"].strip() for row in rows if row["Metric Unit"]]
-    columns = [metric for metric in sorted(KNOWN & rows[0].keys()) if rows[0][metric]]
-    return [row[column].strip() for row in rows[1:] for column in columns]
+        return [
+            (row["Metric Value"].strip(), _is_whole(row["Metric Name"], row["Metric Unit"]))
+            for row in rows
+            if row["Metric Unit"]
+        ]
+    units = {metric: rows[0][metric] for metric in sorted(KNOWN & rows[0].keys())}
+    return [
+        (row[metric].strip(), _is_whole(metric, unit))
+        for row in rows[1:]
+        for metric, unit in units.items()
+        if unit
+    ]
 
 
-def _has_decimal_comma(values: Sequence[str], where: str) -> bool:
+def _is_whole(metric: str, unit: str) -> bool:
+    return metric in WHOLE and unit in WHOLE_UNITS
+
+
+def _has_decimal_comma(numbers: Sequence[tuple[str, bool]], where: str) -> bool:
     """Whether numbers are written as 1.024,5; one file has one way, which some of them show."""
+    values = [text for text, _ in numbers]
     point, comma = (
         next((text for text in values if form.fullmatch(text)), None)
         for form in (DECIMAL_POINT, DECIMAL_COMMA)
     )
     if point is not None and comma is not None:
         raise InputError(f"{where}: numbers of two locales in one table, {point} and {comma}")
+    if point is None and comma is None:
+        return any(whole and THOUSANDS_POINT.fullmatch(text) for text, whole in numbers)
     return comma is not None
 
 
@@ -186,6 +206,8 @@ def _value(metric: str, unit: str, text: str, comma: bool, where: str) -> _Metri
     """The value in bytes, microseconds or percent; nothing where ncu could not measure it."""
     if text.strip().lower() in ("", "n/a", "nan"):
         return {}
+    if unit not in UNITS and metric in RATE:
+        return {}  # bytes and time say the same
     if unit not in UNITS:
         raise InputError(f"{where}: {clean(metric)} has the unit {clean(unit)!r}, which is unknown")
     try:
