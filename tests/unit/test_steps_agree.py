@@ -214,3 +214,62 @@ def test_outliers_of_the_candidate_keep_the_gate_from_saying_ok() -> None:
     assert check.verdict == "cannot_tell"
     assert "1 of 9 steps of the candidate takes more than 2 times its median" in check.reason
     assert gate(paused, paused, 0.03).verdict == "ok"
+
+
+def _with_slow_steps(count: int, slow: dict[int, int]) -> Attributed:
+    """Decode steps of 100 us, one kernel each; `slow` has how many times as long some take."""
+    events: list[dict[str, Any]] = []
+    begin = 0
+    for number in range(count):
+        took = 100 * US * slow.get(number, 1)
+        events += [
+            event("annotation", "decode_step", begin, took * 95 // 100),
+            event("runtime", "cudaLaunchKernel", begin + US, US, correlation=number + 1),
+            event("kernel", "gemm", begin + 2 * US, took * 9 // 10, correlation=number + 1),
+        ]
+        begin += took
+    return attributed(*events)
+
+
+def test_many_long_steps_are_no_outliers() -> None:
+    """A slowdown of 18 of 41 steps is what the phase is like, not something to leave out."""
+    baseline = _with_slow_steps(41, {})
+    slower = _with_slow_steps(41, dict.fromkeys(range(2, 38, 2), 3))
+    (usual,) = usual_steps(slower)
+    assert usual.basis.left_out.outlier == 0
+    result = gate(baseline, slower, 0.05, budgets={"gemm": 0.05})
+    assert [check.verdict for check in result.checks] == ["worse", "worse"]
+    (phase,) = compare_profiles([baseline, slower], ["a", "b"]).phases
+    times = [side.time_ms for side in phase.steps if side is not None]
+    assert times[1] / times[0] == pytest.approx(1 + 2 * 18 / 40)
+
+
+@pytest.mark.parametrize(("slow", "outliers"), [(4, 4), (5, 0)])
+def test_at_most_a_tenth_of_the_steps_are_outliers(slow: int, outliers: int) -> None:
+    steps = _with_slow_steps(41, {3 * number: 3 for number in range(1, slow + 1)})
+    (usual,) = usual_steps(steps)
+    assert usual.basis.left_out.outlier == outliers
+
+
+def test_the_gate_tests_outliers_with_every_limit() -> None:
+    """Four steps of forty that take twenty times as long triple the mean."""
+    baseline = _with_slow_steps(41, {})
+    slower = _with_slow_steps(41, dict.fromkeys((5, 15, 25, 35), 20))
+    result = gate(baseline, slower, 0.05, budgets={"gemm": 0.05})
+    assert [check.verdict for check in result.checks] == ["worse", "worse"]
+    assert "with outliers ×2.9" in result.checks[0].reason
+    assert gate(slower, slower, 0.05).verdict == "ok"
+
+
+def test_a_comparison_names_outliers_and_counts_them_in_quantiles() -> None:
+    baseline = _with_slow_steps(41, {})
+    slower = _with_slow_steps(41, dict.fromkeys((5, 15, 25, 35), 20))
+    compared = compare_profiles([baseline, slower], ["a", "b"])
+    assert [w.message for w in compared.warnings if w.code == "outlier_steps"] == [
+        "decode: b: 4 steps take more than 2 times the median and are left out of the means; with "
+        "them the step time is 0.290 instead of 0.100 ms"
+    ]
+    (phase,) = compared.phases
+    assert phase.steps[1] is not None
+    assert phase.steps[1].time_ms == pytest.approx(0.1)
+    assert (phase.steps[1].p90_ms or 0) > 0.1

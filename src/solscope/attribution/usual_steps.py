@@ -7,9 +7,10 @@ these are left out:
 * `cut`: the recording shows only a part of the step.
 * `last`: no step follows, so its step time is not recorded. Where that holds for every step of a
   phase they stay, and are measured to their last activity.
-* `outlier`: its step time is more than `OUTLIER` times the median of its phase. In recordings of
-  several ranks the first collective holds the different starts of their profilers, and one pause
-  would hide what every other step is like.
+* `outlier`: its step time is more than `OUTLIER` times the median of its phase, and few steps are
+  (`RARE`). In recordings of several ranks the first collective holds the different starts of their
+  profilers, and one pause would hide what every other step is like. Where many steps are that long,
+  they are what the phase is like, and stay.
 
 A profile without steps is one recording, measured from its first activity to its last.
 """
@@ -26,6 +27,8 @@ from solscope.attribution import Attributed
 
 OUTLIER = 2.0
 """A step that takes more than this many times the median is not a usual one."""
+RARE = 0.1
+"""Share of the steps of a phase that outliers have at most; one step can always be one."""
 WHOLE = "whole_profile"
 """`found_by` of a profile in which no steps were found."""
 Measured = Literal["start_to_start", "extent", "recording"]
@@ -41,7 +44,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     last: int = 0
     """No step follows, so their step time is not recorded."""
     outlier: int = 0
-    """They take more than twice the median of their phase."""
+    """They take more than twice the median of their phase, as at most a tenth of its steps do."""
 
 
 class StepBasis(msgspec.Struct, frozen=True):
@@ -95,14 +98,21 @@ class UsualSteps:
         return pl.concat([self.table, rest]).sort("start_ns", maintain_order=True)
 
     @property
+    def with_outliers(self) -> pl.DataFrame:
+        """Usual steps and outliers, in order of time."""
+        longer = self.others.filter(pl.col("reason") == "outlier").drop("reason")
+        return pl.concat([self.table, longer]).sort("start_ns", maintain_order=True)
+
+    @property
     def basis(self) -> StepBasis:
         """What to state beside every number; of several processes, counts of the first."""
         if not self.is_step:
             return recording_basis(self.mean_ns / 1e6)
         first = pl.col("process") == self.table["process"].min()
         counted = self.table.filter(first).height
-        reasons = self.others.filter(first)["reason"].to_list()
-        longer = self.others.filter(pl.col("reason") == "outlier")["wall_ns"]
+        others = self.others.filter(first)
+        reasons = others["reason"].to_list()
+        longer = others.filter(pl.col("reason") == "outlier")["wall_ns"]
         return StepBasis(
             phase=self.phase,
             steps=counted,
@@ -129,9 +139,11 @@ def usual_numbers(attributed: Attributed) -> list[int]:
     return [number for phase in usual_steps(attributed) for number in phase.numbers]
 
 
-def select_usual(steps: pl.DataFrame) -> list[UsualSteps]:
-    """The usual steps of a table of steps."""
+def select_usual(steps: pl.DataFrame, *, to_end: bool = False) -> list[UsualSteps]:
+    """The usual steps of a table of steps; `to_end`: their lengths are recorded."""
     following = pl.col("start_ns").shift(-1).over("process")
+    if to_end:
+        following = pl.lit(None, pl.Int64)
     timed = (
         steps.filter(pl.col("start_ns").is_not_null())
         .sort("start_ns", maintain_order=True)
@@ -166,8 +178,9 @@ def _of_phase(rows: pl.DataFrame) -> UsualSteps | None:
     followed = bool(whole["followed"].any())
     measurable = whole.filter("followed") if followed else whole
     # Processes of one recording may be of different speed, so each has its own median.
-    longest = OUTLIER * pl.col("wall_ns").median().over("process")
-    usual = measurable.filter(pl.col("wall_ns") <= longest)
+    is_long = pl.col("wall_ns") > OUTLIER * pl.col("wall_ns").median().over("process")
+    most = pl.max_horizontal(1, RARE * pl.len().over("process"))
+    usual = measurable.filter(~is_long | (is_long.sum().over("process") > most))
     reason = (
         pl.when("cut")
         .then(pl.lit("cut"))

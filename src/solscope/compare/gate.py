@@ -1,12 +1,11 @@
 """A gate for CI: is the candidate slower than the baseline by more than a limit?
 
 Tested is the mean step time of each phase that both profiles have and, on request, the GPU time per
-step of a category, over the usual steps of each profile (`attribution/usual_steps.py`). Outliers
-are not tested, and not ignored: where they would make the candidate slower than the limit, a step
-time that is otherwise `ok` is `cannot_tell`. The answer is `worse` only if the whole 95 % interval
-of the ratio is above the limit, `ok` only if all of it is below, and otherwise `cannot_tell`. The
-interval speaks of the steps of these two recordings; how much one run differs from the next it
-cannot know.
+step of a category, over the usual steps of each profile (`attribution/usual_steps.py`). Where
+outliers take the mean of the candidate above the limit, all steps are tested as well. The answer is
+`worse` only if the whole 95 % interval of one of these ratios is above the limit, `ok` only if all
+of it is below, and otherwise `cannot_tell`. The interval speaks of the steps of these two
+recordings; how much one run differs from the next it cannot know.
 """
 
 from __future__ import annotations
@@ -100,6 +99,8 @@ class Sample(NamedTuple):
     after: Floats
     measured: Literal["start_to_start", "extent", "gpu_time"]
     basis: Sequence[StepBasis] = ()
+    all_steps: tuple[Floats, Floats] | None = None
+    """The values with outliers; null where no side has any."""
 
 
 def gate(
@@ -173,15 +174,29 @@ def _samples(
     sides: Sequence[Attributed], phase: str | None, limits: Mapping[str, float]
 ) -> Iterator[Sample]:
     units = [steps_unit(side, phase) for side in sides]
+    basis = [unit.usual.basis for unit in units if unit.usual is not None]
+    whole = None
+    if any(side.left_out.outlier for side in basis):
+        whole = [steps_unit(side, phase, outliers=True) for side in sides]
     followed = all(unit.steps["time_ns"].count() for unit in units)
     column = "time_ns" if followed else "extent_ns"
-    times = [unit.steps[column].drop_nulls().to_numpy().astype(np.float64) for unit in units]
     measured: Literal["start_to_start", "extent"] = "start_to_start" if followed else "extent"
-    basis = [unit.usual.basis for unit in units if unit.usual is not None]
-    yield Sample(phase, "step", limits["step"], times[0], times[1], measured, basis)
-    for category in (name for name in limits if name != "step"):
-        before, after = (_category_times(unit, category) for unit in units)
-        yield Sample(phase, category, limits[category], before, after, "gpu_time", basis)
+
+    def values(of: Sequence[Unit], what: str) -> tuple[Floats, Floats]:
+        before, after = (
+            _step_times(unit, column) if what == "step" else _category_times(unit, what)
+            for unit in of
+        )
+        return before, after
+
+    for what, limit in limits.items():
+        ends = measured if what == "step" else "gpu_time"
+        all_steps = None if whole is None else values(whole, what)
+        yield Sample(phase, what, limit, *values(units, what), ends, basis, all_steps)
+
+
+def _step_times(unit: Unit, column: str) -> Floats:
+    return unit.steps[column].drop_nulls().to_numpy().astype(np.float64)
 
 
 def _category_times(unit: Unit, category: str) -> Floats:
@@ -220,29 +235,27 @@ def _judge(sample: Sample) -> tuple[Ratio | None, Verdict, str]:
         if not after.any():
             return None, "ok", f"no {sample.what} time on either side"
         return None, "cannot_tell", f"no {sample.what} time in the baseline"
-    if np.array_equal(before, after):
+    if np.array_equal(before, after) and sample.all_steps is None:
         return Ratio(1.0, 1.0, 1.0), "ok", "the same values on both sides"
     ratio = TwoSamples(before, after).ratio()
     verdict, reason = _against(ratio, limit)
-    hidden = _with_outliers(sample) if verdict == "ok" else None
-    return ratio, *((verdict, reason) if hidden is None else ("cannot_tell", hidden))
+    if verdict != "worse" and (hidden := _with_outliers(sample)) is not None:
+        return ratio, *hidden
+    return ratio, verdict, reason
 
 
-def _with_outliers(sample: Sample) -> str | None:
-    """Why outliers of the candidate keep its step time from being ok; null if they do not."""
-    if sample.what != "step" or len(sample.basis) != 2 or not sample.basis[1].outlier_ms:
+def _with_outliers(sample: Sample) -> tuple[Verdict, str] | None:
+    """The verdict where outliers of the candidate take it above the limit; null if they do not."""
+    if sample.all_steps is None or not sample.basis[1].left_out.outlier:
         return None
-    before, after = (
-        (side.step_ms * side.steps + (side.outlier_ms or 0.0) * side.left_out.outlier)
-        / (side.steps + side.left_out.outlier)
-        for side in sample.basis
-    )
-    if after <= (1 + sample.limit) * before:
+    before, after = sample.all_steps
+    if after.mean() <= (1 + sample.limit) * before.mean():
         return None
+    verdict, reason = _against(TwoSamples(before, after).ratio(), sample.limit)
     outliers, steps = sample.basis[1].left_out.outlier, sample.basis[1].of
-    return (
+    return verdict, (
         f"{outliers} of {steps} steps of the candidate {'takes' if outliers == 1 else 'take'} more "
-        f"than {OUTLIER:g} times its median; with outliers the ratio is ×{after / before:.3f}"
+        f"than {OUTLIER:g} times its median; with outliers {reason}"
     )
 
 

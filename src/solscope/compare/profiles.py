@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.attribution.usual_steps import StepBasis
+from solscope.attribution.usual_steps import OUTLIER, StepBasis
 from solscope.compare.parts import Difference, OneSided, Part, differences, one_sided, parts_by
 from solscope.compare.units import (
     ComparedPhase,
@@ -33,6 +33,8 @@ from solscope.views.steps import LEAST_STEPS
 
 UNLIKE = 1.05
 """Steps are called unlike when their mean requests or tokens differ by more than this factor."""
+LONGER = 1.05
+"""Outliers are named when they make the mean step time longer by at least this factor."""
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -63,8 +65,9 @@ class StepTimes(msgspec.Struct, frozen=True):
     """Step time, start to start: `mean_ms` + `gap_ms`; `mean_ms` = `gpu_ms` - `overlapped_ms` +
     `idle_ms`."""
     mean_ms: float
-    """Mean from the first start to the last end on the GPU; also as `p50_ms` and `p90_ms`."""
+    """Mean from the first start to the last end on the GPU."""
     p50_ms: float
+    """Quantiles of the same, over outliers as well; so are those of gaps."""
     p90_ms: float | None
     """Null with fewer than 10 steps; so is `gap_p90_ms`."""
     gap_ms: float
@@ -199,7 +202,10 @@ def _phase(
 def _step_times(unit: Unit) -> StepTimes | None:
     if unit.usual is None:
         return None
-    extent, gaps = unit.steps["extent_ns"], unit.steps["gap_ns"].drop_nulls()
+    extent = unit.steps["extent_ns"]
+    every = unit.usual.with_outliers
+    extents = every["end_ns"] - every["start_ns"]
+    gaps = every["until_ns"] - every["end_ns"] if unit.steps["gap_ns"].count() else pl.Series()
 
     def mean(ns: int) -> float:
         return ns / unit.divisor / 1e6
@@ -210,8 +216,8 @@ def _step_times(unit: Unit) -> StepTimes | None:
         devices=unit.devices,
         time_ms=int(extent.sum()) / unit.count / 1e6 + unit.gap_ms,
         mean_ms=int(extent.sum()) / unit.count / 1e6,
-        p50_ms=_quantile(extent, 0.5) or 0.0,
-        p90_ms=_quantile(extent, 0.9),
+        p50_ms=_quantile(extents, 0.5) or 0.0,
+        p90_ms=_quantile(extents, 0.9),
         gap_ms=unit.gap_ms,
         gap_p50_ms=_quantile(gaps, 0.5),
         gap_p90_ms=_quantile(gaps, 0.9),
@@ -282,10 +288,30 @@ def _totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> Pr
     )
 
 
+def _outlier_warnings(phase: str, label: str, unit: Unit) -> Iterator[ProfileWarning]:
+    """That the means leave out steps which make the phase longer."""
+    if unit.usual is None or not (outliers := unit.usual.basis.left_out.outlier):
+        return
+    usual_ns = unit.usual.mean_ns
+    every_ns = unit.usual.with_outliers["wall_ns"].mean()
+    if not isinstance(every_ns, float) or every_ns < LONGER * usual_ns:
+        return
+    many = "1 step takes" if outliers == 1 else f"{outliers} steps take"
+    text = (
+        f"{phase}: {label}: {many} more than {OUTLIER:g} times the median and "
+        f"{'is' if outliers == 1 else 'are'} left out of the means; with "
+        f"{'it' if outliers == 1 else 'them'} the step time is {every_ns / 1e6:,.3f} instead of "
+        f"{usual_ns / 1e6:,.3f} ms"
+    )
+    yield ProfileWarning("outlier_steps", text)
+
+
 def _step_warnings(
     phase: str, labels: Sequence[str], units: Sequence[Unit]
 ) -> Iterator[ProfileWarning]:
     """What makes the steps of one phase hard to compare: few, or of other sizes."""
+    for label, unit in zip(labels, units, strict=True):
+        yield from _outlier_warnings(phase, label, unit)
     single = [label for label, unit in zip(labels, units, strict=True) if unit.count == 1]
     if single:
         yield ProfileWarning(

@@ -113,10 +113,10 @@ def _found(attributed: Attributed) -> list[UsualSteps]:
     return [usual for usual in usual_steps(attributed) if usual.is_step]
 
 
-def steps_unit(attributed: Attributed, phase: str | None) -> Unit:
-    """The usual steps of one phase."""
+def steps_unit(attributed: Attributed, phase: str | None, *, outliers: bool = False) -> Unit:
+    """The usual steps of one phase, or these and its outliers."""
     usual = next(usual for usual in _found(attributed) if usual.phase == phase)
-    steps = usual.table
+    steps = usual.with_outliers if outliers else usual.table
     numbers = steps["step"].implode()
     wanted = pl.col("step").is_in(numbers) & pl.col("start_ns").is_not_null()
     rows = attributed.activities.filter(wanted).with_columns(pl.col("dur_ns").fill_null(0))

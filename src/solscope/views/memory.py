@@ -84,7 +84,7 @@ def _table(attributed: Attributed, rows: pl.DataFrame) -> MemoryTable:
     peak = rows.row(peak_row, named=True)
     basis = [phase.basis for phase in usual_steps(attributed) if phase.is_step]
     in_steps = rows.filter(pl.col("step").is_in(usual_numbers(attributed) if basis else []))
-    steps = in_steps["step"].n_unique()
+    steps = sum(phase.steps for phase in basis)
     taken = (in_steps if steps else rows).filter(pl.col("bytes") > 0)
     total = int(taken["bytes"].sum())
     grouped = taken.group_by("op").agg(pl.len(), pl.col("bytes").sum())

@@ -63,10 +63,12 @@ class StepSummary(msgspec.Struct, frozen=True):
 def step_summary(attributed: Attributed) -> StepSummary:
     """Statistics of the steps, phase by phase."""
     steps = _steps(attributed)
-    phases = sorted((_phase(usual) for usual in select_usual(steps)), key=lambda p: -p.basis.of)
+    phases = sorted(map(_phase, _select(attributed, steps)), key=lambda phase: -phase.basis.of)
     if attributed.profile.observations is not None:
         # Its steps have no ends of their own, so what lies between two of them is not known.
         phases = [msgspec.structs.replace(phase, gap_p50_ms=None) for phase in phases]
+    if attributed.profile.cycles is not None:
+        phases = [msgspec.structs.replace(phase, gap_p50_ms=_gap_ms(steps)) for phase in phases]
     return StepSummary(
         count=steps.height,
         cut=int(steps["cut"].sum()),
@@ -78,15 +80,21 @@ def step_summary(attributed: Attributed) -> StepSummary:
 def step_times(attributed: Attributed) -> StepTimes:
     """Step times that the quantiles are over, in order, by phase."""
     return {
-        usual.phase: (_measured(usual)["wall_ns"] / 1e6).to_list()
-        for usual in select_usual(_steps(attributed))
+        usual.phase: (usual.with_outliers["wall_ns"] / 1e6).to_list()
+        for usual in _select(attributed, _steps(attributed))
     }
 
 
-def _measured(usual: UsualSteps) -> pl.DataFrame:
-    """Usual steps and outliers, in order of time."""
-    longer = usual.others.filter(pl.col("reason") == "outlier").drop("reason")
-    return pl.concat([usual.table, longer]).sort("start_ns", maintain_order=True)
+def _gap_ms(steps: pl.DataFrame) -> float | None:
+    """Median time from the end of a cycle to the start of the next; null with one cycle."""
+    gaps = pl.col("start_ns").shift(-1).over("process") - pl.col("end_ns")
+    median = steps.select(gaps).to_series().median()
+    return None if median is None else _number(median) / 1e6
+
+
+def _select(attributed: Attributed, steps: pl.DataFrame) -> list[UsualSteps]:
+    """The usual steps; of cycles the length is recorded, also that of the last."""
+    return select_usual(steps, to_end=attributed.profile.cycles is not None)
 
 
 def _steps(attributed: Attributed) -> pl.DataFrame:
@@ -105,7 +113,8 @@ def _steps(attributed: Attributed) -> pl.DataFrame:
 def _cycles(cycles: pl.DataFrame) -> pl.DataFrame:
     """Cycles as steps; where no start is recorded they follow one another."""
     once = cycles.unique(["pid", "cycle", "start_ns"], keep="first", maintain_order=True)
-    begun = pl.coalesce("start_ns", pl.col("anchor_ns").cum_sum() - pl.col("anchor_ns"))
+    before = pl.col("anchor_ns").cum_sum().over("pid") - pl.col("anchor_ns")
+    begun = pl.coalesce("start_ns", before)
     return (
         once.select(
             begun.alias("start_ns"),
@@ -123,7 +132,7 @@ def _cycles(cycles: pl.DataFrame) -> pl.DataFrame:
 
 
 def _phase(usual: UsualSteps) -> PhaseSteps:
-    measured = _measured(usual)
+    measured = usual.with_outliers
     followed = usual.measured == "start_to_start"
     gaps = (measured["until_ns"] - measured["end_ns"]).median() if followed else None
     counted = usual.table.filter(pl.col("tokens").is_not_null())
