@@ -156,18 +156,20 @@ def relative_times(side: Side, limits: Thresholds) -> Floats:
     kinds = _kinds(side, limits)
     main = kinds == 0
     out: Floats = walls / max(1.0, float(np.median(walls[main])))
-    at = np.flatnonzero(main)
+    places = np.flatnonzero(main)
     for kind in range(1, int(kinds.max(initial=0)) + 1):
         # Against the steps around them: the run may have become slower between two of this kind.
         alike = np.flatnonzero(kinds == kind)
-        around = np.abs(alike[:, None] - at[None, :]).argsort(axis=1, kind="stable")[:, :AROUND]
-        out[alike] /= max(1e-9, float(np.median(out[alike] / np.median(out[at[around]], axis=1))))
+        around = np.abs(alike[:, None] - places[None, :]).argsort(axis=1, kind="stable")[:, :AROUND]
+        out[alike] /= max(
+            1e-9, float(np.median(out[alike] / np.median(out[places[around]], axis=1)))
+        )
     return out
 
 
 def _kinds(side: Side, limits: Thresholds) -> Int64s:
     """Numbers of the kinds of steps (phase, and batch where it has enough), 0 the most frequent."""
-    steps = [side.run.steps[at] for at in side.fit.tolist()]
+    steps = [side.run.steps[row] for row in side.fit.tolist()]
     phases = Counter(step.phase for step in steps)
     batches = Counter((step.phase, step.requests) for step in steps)
     enough = {key for key, n in batches.items() if limits.min_steps <= n < phases[key[0]]}
@@ -282,7 +284,7 @@ def _summary(side: Side) -> RunSummary:
 
 
 def _change_points(seen: _Seen) -> list[ChangePoint]:
-    phases = [seen.run.steps[at].phase for at in seen.side.fit.tolist()]
+    phases = [seen.run.steps[row].phase for row in seen.side.fit.tolist()]
     main = max(set(phases), key=phases.count)
     of_main = np.array([phase == main for phase in phases])
     walls = seen.side.wall[seen.side.fit] / 1e6
@@ -313,7 +315,7 @@ def _outliers(seen: _Seen) -> SlowStepsOfRun | None:
     return SlowStepsOfRun(
         steps=int(slow.size),
         of_steps=int(seen.times.size),
-        numbers=[seen.run.steps[int(at)].number for at in seen.side.fit[slow]],
+        numbers=[seen.run.steps[int(row)].number for row in seen.side.fit[slow]],
         share_of_time_pct=100 * seen.movement.slow_share,
         every=None if spacing is None else spacing.steps,
         p=None if spacing is None else spacing.p,

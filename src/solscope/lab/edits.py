@@ -43,10 +43,10 @@ def drawn(run: Observations, size: int, seed: int) -> Observations:
     pattern of the draw. Sensors keep their samples, spread over the new length.
     """
     draw = np.random.default_rng(seed)
-    whole = [at for at, step in enumerate(run.steps) if step.whole and at > 0]
-    phases = [run.steps[at].phase for at in whole]
-    pools = {phase: [at for at in whole if run.steps[at].phase == phase] for phase in phases}
-    slow = {at for pool in pools.values() for at in _slow(run, pool)}
+    whole = [row for row, step in enumerate(run.steps) if step.whole and row > 0]
+    phases = [run.steps[row].phase for row in whole]
+    pools = {phase: [row for row in whole if run.steps[row].phase == phase] for phase in phases}
+    slow = {row for pool in pools.values() for row in _slow(run, pool)}
     rows = []
     for n in range(size):
         pool = pools[phases[n % len(whole)]]
@@ -58,8 +58,8 @@ def drawn(run: Observations, size: int, seed: int) -> Observations:
 
 def _slow(run: Observations, pool: list[int]) -> list[int]:
     """The steps that take much longer than the typical one, as a diagnosis defines it."""
-    typical = float(np.median([run.steps[at].wall_ns for at in pool]))
-    return [at for at in pool if run.steps[at].wall_ns > (1 + THRESHOLDS.slow_step) * typical]
+    typical = float(np.median([run.steps[row].wall_ns for row in pool]))
+    return [row for row in pool if run.steps[row].wall_ns > (1 + THRESHOLDS.slow_step) * typical]
 
 
 def first_steps(run: Observations, size: int) -> Observations:
@@ -71,9 +71,9 @@ def first_steps(run: Observations, size: int) -> Observations:
 
 def _taken(run: Observations, rows: Sequence[int], *, whole: bool = True) -> Observations:
     def of(values: Sequence[int]) -> list[int]:
-        return [values[at] for at in rows]
+        return [values[row] for row in rows]
 
-    steps = [_replace(run.steps[at], number=n) for n, at in enumerate(rows)]
+    steps = [_replace(run.steps[row], number=n) for n, row in enumerate(rows)]
     starts, span = _starts([step.wall_ns for step in steps])
     scale = span / max(1, run.run.span_ns) if whole else 1.0
     ticks = [[round(tick * scale) for tick in clock] for clock in run.clocks]

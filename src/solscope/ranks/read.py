@@ -144,9 +144,9 @@ def _truncated(ranks: Iterable[Rank]) -> Iterator[ProfileWarning]:
         for warning in rank.warnings:
             if warning.code == TRUNCATED:
                 numbers.setdefault((rank.path, warning.message), []).append(rank.rank)
-    for (_, message), found in numbers.items():
-        who = "rank" if len(found) == 1 else "ranks"
-        yield ProfileWarning(TRUNCATED, f"{who} {listed(found)}: {message}")
+    for (_, message), file_ranks in numbers.items():
+        who = "rank" if len(file_ranks) == 1 else "ranks"
+        yield ProfileWarning(TRUNCATED, f"{who} {listed(file_ranks)}: {message}")
 
 
 def _files(

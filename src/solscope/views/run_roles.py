@@ -147,9 +147,9 @@ def _waits(analysis: Analysis, place: int) -> pl.Series:
 def phases(analysis: Analysis) -> list[str | None]:
     """Phases of the counted steps, the one with most time first."""
     time: dict[str | None, float] = {}
-    for at in range(len(analysis.run.ranks)):
+    for rank in range(len(analysis.run.ranks)):
         for phase, ns in (
-            analysis.rank_steps(at)
+            analysis.rank_steps(rank)
             .group_by("phase")
             .agg((pl.col("end_ns") - pl.col("start_ns")).sum())
             .iter_rows()
@@ -164,8 +164,8 @@ def step_phases(analysis: Analysis) -> dict[int, str | None]:
     With data parallelism, one rank may be at a prompt while the others decode.
     """
     own = [analysis.rank_steps(place) for place in range(len(analysis.run.ranks))]
-    found = _phases_by_step(analysis, own)
-    return {int(step): found.get(int(step)) for step in analysis.steps}
+    by_step = _phases_by_step(analysis, own)
+    return {int(step): by_step.get(int(step)) for step in analysis.steps}
 
 
 def _phases_by_step(analysis: Analysis, steps: Sequence[pl.DataFrame]) -> dict[int, str | None]:
@@ -180,14 +180,16 @@ def _phases_by_step(analysis: Analysis, steps: Sequence[pl.DataFrame]) -> dict[i
 def run_basis(analysis: Analysis, phase: str | None, step_ms: float) -> StepBasis:
     """The counted steps of a phase of a run, and which ones were left out."""
     every = _phases_by_step(analysis, [rank.steps for rank in analysis.run.ranks])
-    counted = [step for step, found in step_phases(analysis).items() if found == phase]
+    counted = [step for step, its_phase in step_phases(analysis).items() if its_phase == phase]
     firsts = {
         int(rank.steps["step"].to_numpy().min()) + shift
         for rank, shift in zip(analysis.run.ranks, analysis.shifts, strict=True)
         if not rank.steps.is_empty()
     }
     of_run = {int(step) for step in analysis.steps}
-    others = [step for step, found in every.items() if found == phase and step not in of_run]
+    others = [
+        step for step, its_phase in every.items() if its_phase == phase and step not in of_run
+    ]
     first = sum(step in firsts for step in others)
     return StepBasis(
         phase=phase,

@@ -33,15 +33,15 @@ def call_frames(rows: pl.LazyFrame, kinds: Mapping[KeyKind, Frames], order: pl.S
     texts = list(dict.fromkeys(column for kind in kinds for column in key_columns(kind)))
     has_bound = (pl.col("calls") > 0) & pl.col("bound_ns").is_not_null()
     has_times = pl.col("durations_ns").list.len() > 0
-    found = rows.select(
+    numbered = rows.select(
         *("entry", "phase", *texts, "calls", "bound_ns", "durations_ns", "durations_calls")
     ).filter(has_bound | has_times)
-    for kind, part in kinds.items():
-        names = part["names"].rename(dict(zip(names_of(kind), key_columns(kind), strict=True)))
-        found = _numbered(found, names, kind)
+    for kind, frames in kinds.items():
+        names = frames["names"].rename(dict(zip(names_of(kind), key_columns(kind), strict=True)))
+        numbered = _numbered(numbered, names, kind)
     entries = numbers["entries"].select("entry", places)
     coded = (
-        _numbered(_numbered(found, numbers["phases"], "phase"), entries, "entry")
+        _numbered(_numbered(numbered, numbers["phases"], "phase"), entries, "entry")
         .select(
             *("place", "calls", "bound_ns", "durations_ns", "durations_calls"),
             pl.col("number:entry").alias("entry"),

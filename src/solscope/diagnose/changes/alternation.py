@@ -81,17 +81,22 @@ def alternation(times: Floats, limits: Thresholds, rare: Bools | None = None) ->
     fit = np.where(high, high_ms, low_ms)
     if every is None and _lasting(high) < least:
         return None
-    found = Alternation(np.flatnonzero(high), fit, switches, every, regular, p)
-    return None if shortest(logs, descriptions(logs, found)) is None else found
+    alternation = Alternation(np.flatnonzero(high), fit, switches, every, regular, p)
+    return None if shortest(logs, descriptions(logs, alternation)) is None else alternation
 
 
-def descriptions(logs: Floats, found: Alternation) -> dict[str, Description]:
+def descriptions(logs: Floats, alternation: Alternation) -> dict[str, Description]:
     """Two levels as switches at places of their own, and as a pattern that repeats."""
-    free = {"switches": (_means(logs, found.fit > found.fit.min()), 2 + found.switches)}
-    if found.every is None:
+    free = {
+        "switches": (
+            _means(logs, alternation.fit > alternation.fit.min()),
+            2 + alternation.switches,
+        )
+    }
+    if alternation.every is None:
         return free
-    slow = np.isin(np.arange(logs.size), found.slow)
-    place = np.arange(logs.size) % found.every
+    slow = np.isin(np.arange(logs.size), alternation.slow)
+    place = np.arange(logs.size) % alternation.every
     again = (np.bincount(place, slow) / np.bincount(place) > 0.5)[place]
     # Two levels, the period, and where the slow part begins and ends.
     return {**free, "pattern": (_means(logs, again), 5)}
@@ -124,13 +129,13 @@ def _cheapest(costs: Floats, switch: float) -> Bools:
     """Which of two levels each step is on, when a switch costs as much as `switch`."""
     total = costs[0]
     came = np.zeros(costs.shape, dtype=bool)
-    for at in range(1, len(costs)):
-        came[at] = total[::-1] + switch < total
-        total = np.where(came[at], total[::-1] + switch, total) + costs[at]
+    for step in range(1, len(costs)):
+        came[step] = total[::-1] + switch < total
+        total = np.where(came[step], total[::-1] + switch, total) + costs[step]
     path = np.empty(len(costs), dtype=bool)
     path[-1] = total[1] < total[0]
-    for at in range(len(costs) - 1, 0, -1):
-        path[at - 1] = path[at] ^ came[at, int(path[at])]
+    for step in range(len(costs) - 1, 0, -1):
+        path[step - 1] = path[step] ^ came[step, int(path[step])]
     return path
 
 
@@ -225,7 +230,7 @@ def _at_random(high: Bools) -> Bools:
     drawn = generator().random((high.size, CHAINS))
     rows = np.empty((high.size, CHAINS), dtype=bool)
     state = drawn[0] < share
-    for at, chance in enumerate(drawn):
+    for step, chance in enumerate(drawn):
         state = np.where(state, chance >= down, chance < up)
-        rows[at] = state
+        rows[step] = state
     return rows.T

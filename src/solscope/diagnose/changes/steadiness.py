@@ -146,8 +146,8 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS, rare: Bools | None 
 
 def _bridged(times: Floats, rare: Bools) -> Floats:
     """The times with those of rare steps between their neighbors'."""
-    at = np.arange(times.size)
-    bridged: Floats = np.where(rare, np.interp(at, at[~rare], times[~rare]), times)
+    places = np.arange(times.size)
+    bridged: Floats = np.where(rare, np.interp(places, places[~rare], times[~rare]), times)
     return bridged
 
 
@@ -262,8 +262,10 @@ def _placed_again(times: Floats, changes: list[Change], least: int) -> list[Chan
         edges[n] = start + _placed(times[start:end], edges[n] - start, least)
     levels = [float(np.median(times[start:end])) for start, end in pairwise(edges)]
     return [
-        Change(at, after / before, change.p)
-        for change, at, (before, after) in zip(changes, edges[1:-1], pairwise(levels), strict=True)
+        Change(first, after / before, change.p)
+        for change, first, (before, after) in zip(
+            changes, edges[1:-1], pairwise(levels), strict=True
+        )
     ]
 
 
@@ -274,19 +276,19 @@ def _change(times: Floats, limits: Thresholds) -> Change | None:
         return None
     ranks = _ranks(times)
     sums = _sums(ranks[None, :], least)[0]
-    at, seen = int(np.argmax(sums)) + least, float(sums.max())
+    first, seen = int(np.argmax(sums)) + least, float(sums.max())
     as_far = sum(int((_sums(rows, least).max(axis=1) >= seen).sum()) for rows in _shuffled(ranks))
     p = (as_far + 1) / (SHUFFLES + 1)
-    at = _placed(times, at, least)
-    ratio = float(np.median(times[at:]) / np.median(times[:at]))
+    first = _placed(times, first, least)
+    ratio = float(np.median(times[first:]) / np.median(times[:first]))
     small = abs(np.log(ratio)) < np.log1p(limits.moved_within)
-    return None if p >= limits.within_p or small else Change(at, ratio, p)
+    return None if p >= limits.within_p or small else Change(first, ratio, p)
 
 
 def _ranks(times: Floats) -> Floats:
     """Ranks from 0; equal steps share the mean of theirs."""
-    _, at, counts = np.unique(times, return_inverse=True, return_counts=True)
-    shared: Floats = (np.cumsum(counts) - (counts + 1) / 2)[at]
+    _, rank_of, counts = np.unique(times, return_inverse=True, return_counts=True)
+    shared: Floats = (np.cumsum(counts) - (counts + 1) / 2)[rank_of]
     return shared
 
 
@@ -305,7 +307,7 @@ def _shuffled(ranks: Floats) -> Iterator[Floats]:
     at_once = max(1, CELLS // size)
     for start in range(0, SHUFFLES, at_once):
         rows = [
-            np.concatenate([blocks[at] for at in draw.permutation(len(blocks))])
+            np.concatenate([blocks[number] for number in draw.permutation(len(blocks))])
             for _ in range(min(at_once, SHUFFLES - start))
         ]
         yield np.stack(rows)
@@ -320,15 +322,15 @@ def _placed(times: Floats, near: int, least: int) -> int:
     first, last = least, times.size - least
     if first >= last:
         return near
-    at = near
+    edge = near
     for _ in range(PLACES):
-        before, after = np.median(times[:at]), np.median(times[at:])
+        before, after = np.median(times[:edge]), np.median(times[edge:])
         worse = np.cumsum(np.abs(times - before) - np.abs(times - after))
         best = first + int(np.argmin(worse[first - 1 : last]))
-        if best == at:
+        if best == edge:
             break
-        at = best
-    return at
+        edge = best
+    return edge
 
 
 def _levels(times: Floats, changes: list[Change]) -> list[Level]:
@@ -345,15 +347,15 @@ def _levels(times: Floats, changes: list[Change]) -> list[Level]:
 def _slope(times: Floats, limits: Thresholds) -> Drift | None:
     """The drift over the run; null when it is small, or its interval holds no drift."""
     times = _thinned(times)
-    at = np.arange(times.size, dtype=np.float64)
-    ratio = _drift(at, times)
+    places = np.arange(times.size, dtype=np.float64)
+    ratio = _drift(places, times)
     draw, length = generator(), block_length(times.size)
     starts = np.arange(times.size - length + 1)
     drawn = []
     for _ in range(SLOPES):
         picked = draw.choice(starts, size=-(-times.size // length))
         rows = np.sort((picked[:, None] + np.arange(length)[None, :]).ravel())
-        drawn.append(_drift(at[rows], times[rows]))
+        drawn.append(_drift(places[rows], times[rows]))
     # 99 %: as rare a mistake as `within_p` allows elsewhere.
     low, high = (float(b) for b in np.quantile(drawn, (0.005, 0.995)))
     sure = low > 0 or high < 0
@@ -369,17 +371,17 @@ def _thinned(times: Floats) -> Floats:
     return np.array([np.median(chunk) for chunk in np.array_split(times, MOST)])
 
 
-def _drift(at: Floats, times: Floats) -> float:
+def _drift(places: Floats, times: Floats) -> float:
     """The rise of log time over the run."""
-    return _rise(at, np.log(np.maximum(times, 1e-9)))
+    return _rise(places, np.log(np.maximum(times, 1e-9)))
 
 
-def _rise(at: Floats, values: Floats) -> float:
+def _rise(places: Floats, values: Floats) -> float:
     """Theil and Sen's slope, times the length of the run."""
-    apart = at[:, None] - at[None, :]
+    apart = places[:, None] - places[None, :]
     later = apart > 0
     slopes = (values[:, None] - values[None, :])[later] / apart[later]
-    return float(np.median(slopes) * (at.max() - at.min())) if slopes.size else 0.0
+    return float(np.median(slopes) * (places.max() - places.min())) if slopes.size else 0.0
 
 
 def _line(times: Floats) -> Floats:
@@ -387,12 +389,12 @@ def _line(times: Floats) -> Floats:
 
     What leaks adds as much in every step; what decays takes a share.
     """
-    at = np.arange(times.size, dtype=np.float64)
+    step = np.arange(times.size, dtype=np.float64)
     thin = _thinned(times)
     places = np.linspace(0.0, times.size - 1.0, thin.size)
-    shape = np.exp(_drift(places, thin) * at / max(1, times.size - 1))
+    shape = np.exp(_drift(places, thin) * step / max(1, times.size - 1))
     of_logs: Floats = shape * np.median(times / shape)
-    rise = _rise(places, thin) * at / max(1, times.size - 1)
+    rise = _rise(places, thin) * step / max(1, times.size - 1)
     straight = rise + np.median(times - rise)
     if straight.min() <= 0:
         return of_logs

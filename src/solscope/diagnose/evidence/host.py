@@ -260,11 +260,11 @@ def stalled_by_io(f: Findings) -> Answer:
     The pressure is that of the whole machine: some background writes are always in it.
     """
     pressure = io_pressure(f)
-    part = f.sensors.of_added_time("psi_io_some_ns")
-    if not pressure.holds or part is None:
+    share = f.sensors.of_added_time("psi_io_some_ns")
+    if not pressure.holds or share is None:
         return pressure
-    text = f"{pressure.text}, {as_percent(min(max(part, 0.0), 1.0))} of the added time"
-    return Answer(part >= f.limits.of_added, text)
+    text = f"{pressure.text}, {as_percent(min(max(share, 0.0), 1.0))} of the added time"
+    return Answer(share >= f.limits.of_added, text)
 
 
 def memory_pressure(f: Findings) -> Answer:

@@ -69,24 +69,24 @@ def additive(
 
 def _hidden(rows: Sequence[Hotspot], room_us: float) -> list[Hotspot]:
     """Communication saves no more than there is computing to hide it under."""
-    found = []
+    capped = []
     for row in rows:
         saved = row.recoverable_us
         if row.kind == "comm":
             saved = min(saved, max(0.0, room_us))
             room_us -= saved
-        found.append(_less(row, saved, "of computing is left to hide it under"))
-    return _ranked(found)
+        capped.append(_less(row, saved, "of computing is left to hide it under"))
+    return _ranked(capped)
 
 
 def _within(rows: Sequence[Hotspot], step_us: float) -> list[Hotspot]:
     left = step_us
-    found = []
+    capped = []
     for row in rows:
         saved = min(row.recoverable_us, max(0.0, left))
         left -= saved
-        found.append(_less(row, saved, "is left of the step with the rows above"))
-    return _ranked(found)
+        capped.append(_less(row, saved, "is left of the step with the rows above"))
+    return _ranked(capped)
 
 
 def _less(row: Hotspot, saved_us: float, what: str) -> Hotspot:

@@ -48,9 +48,9 @@ def step_window(attributed: Attributed) -> Window:
 def step_windows(attributed: Attributed) -> list[Window]:
     """The same for each phase, that with most time first."""
     times = device_times(attributed)
-    found: list[UsualSteps | None] = [*usual_steps(attributed)]
+    phases: list[UsualSteps | None] = [*usual_steps(attributed)]
     windows = []
-    for usual in found or [None]:
+    for usual in phases or [None]:
         step = typical_step(attributed, times, usual)
         windows.append(
             Window(
