@@ -33,8 +33,6 @@ from solscope.views.steps import LEAST_STEPS
 
 UNLIKE = 1.05
 """Steps are called unlike when their mean requests or tokens differ by more than this factor."""
-LONGER = 1.05
-"""Outliers are named when they make the mean step time longer by at least this factor."""
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -286,6 +284,10 @@ def _totals_warning(profiles: Sequence[Attributed], labels: Sequence[str]) -> Pr
         f"no steps of a common phase ({'; '.join(why)}): totals of whole profiles are compared; "
         "differences and ratios mean something only if the profiles did the same amount of work",
     )
+
+
+LONGER = 1.05
+"""Outliers are named when they make the mean step time longer by at least this factor."""
 
 
 def _outlier_warnings(phase: str, label: str, unit: Unit) -> Iterator[ProfileWarning]:
