@@ -97,7 +97,7 @@ def labelled(warnings: Iterable[ProfileWarning], label: str) -> Iterator[Profile
 
 def phases_of(attributed: Attributed) -> list[str | None]:
     """Phases that whole steps have in order of time, null for a phase not known; or none."""
-    first = {usual.phase: int(usual.table["start_ns"][0]) for usual in _found(attributed)}
+    first = {usual.phase: int(usual.table["start_ns"][0]) for usual in _usual_phases(attributed)}
     return sorted(first, key=lambda phase: first[phase])
 
 
@@ -108,14 +108,14 @@ def shared_phases(profiles: Sequence[Attributed]) -> list[str | None]:
     return [p for p in shared if p is not None] or shared
 
 
-def _found(attributed: Attributed) -> list[UsualSteps]:
+def _usual_phases(attributed: Attributed) -> list[UsualSteps]:
     """Usual steps by phase; none where no steps were found."""
     return [usual for usual in usual_steps(attributed) if usual.is_step]
 
 
 def steps_unit(attributed: Attributed, phase: str | None, *, outliers: bool = False) -> Unit:
     """The usual steps of one phase, or these and its outliers."""
-    usual = next(usual for usual in _found(attributed) if usual.phase == phase)
+    usual = next(usual for usual in _usual_phases(attributed) if usual.phase == phase)
     steps = usual.with_outliers if outliers else usual.table
     numbers = steps["step"].implode()
     wanted = pl.col("step").is_in(numbers) & pl.col("start_ns").is_not_null()

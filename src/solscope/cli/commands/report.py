@@ -115,15 +115,13 @@ def _stored(paths: Sequence[str], choices: _Choices) -> StoredPages:
     card = choices.hardware or ""
     named = [Path(card)] if card.endswith(".toml") else []
     named += [] if choices.model.path is None else [choices.model.path]
-    cached = not cache_forbidden() and not (choices.diagnose and _others_offer_causes())
+    cached = not cache_forbidden()
+    if choices.diagnose:
+        from solscope.diagnose.causes import others_offer_causes
+
+        cached = cached and not others_offer_causes()
     options = ReadOptions(max_expansion=choices.opening.max_expansion, cache=cached)
     return StoredPages(paths, options, choices, [*named, *choices.opening.rule_files])
-
-
-def _others_offer_causes() -> bool:
-    from solscope.diagnose.causes import others_offer_causes
-
-    return others_offer_causes()
 
 
 def _make(paths: Sequence[str], choices: _Choices) -> tuple[Encoded, list[str]]:
