@@ -29,6 +29,7 @@ export function ask<T>(path: string | null, period?: number): Asked<T> {
   const [error, setError] = useState<string | null>(null);
   const [turn, setTurn] = useState(0);
   const again = useCallback(() => setTurn((before) => before + 1), []);
+  const waiting = useRef(false);
   useEffect(() => {
     if (question === null) return;
     if (answered.current === question) {
@@ -36,6 +37,7 @@ export function ask<T>(path: string | null, period?: number): Asked<T> {
       return;
     }
     const stop = new AbortController();
+    waiting.current = true;
     fetch(question, { signal: stop.signal })
       .then(async (response) => {
         const body: unknown = await response.json();
@@ -46,12 +48,19 @@ export function ask<T>(path: string | null, period?: number): Asked<T> {
       })
       .catch(() => {
         if (!stop.signal.aborted) setError("the server does not answer: is `solscope serve` still running?");
+      })
+      .finally(() => {
+        if (!stop.signal.aborted) waiting.current = false;
       });
-    return () => stop.abort();
+    return () => {
+      waiting.current = false;
+      stop.abort();
+    };
   }, [question, turn]);
   useEffect(() => {
     if (!period) return;
-    const timer = setInterval(() => document.visibilityState === "visible" && again(), period);
+    // A server that takes longer than the period gets the time it needs: asking again breaks off the question before.
+    const timer = setInterval(() => document.visibilityState === "visible" && !waiting.current && again(), period);
     return () => clearInterval(timer);
   }, [period, again]);
   return { value, error, again };

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
 import threading
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Dialog,
+    FloatRect,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 import solscope
 from solscope import attribute
@@ -20,11 +34,20 @@ from solscope.pages.profile import profile_page
 from solscope.pages.selection import Page as Shown
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from solscope.web.app import Uploads
+
+T = TypeVar("T")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 RESULTS = "tests/data/bench_results.jsonl"
+PATIENCE_S = 120
+"""How long to wait for what has to come: far longer than a busy machine needs."""
+SLOW_ANSWERS_MS = int(os.environ.get("SOLSCOPE_SLOW_ANSWERS_MS", "0"))
+SLOW_PROCESSOR = float(os.environ.get("SOLSCOPE_SLOW_PROCESSOR", "1"))
+"""To provoke races: answers of the API come up to so late, and pages run so many times slower."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 
@@ -36,6 +59,48 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()
+
+
+expect.set_options(timeout=1000 * PATIENCE_S)
+
+
+def eventually(page: Page, read: Callable[[], T], holds: Callable[[T], Any]) -> T:
+    """Read again until it holds: `expect`, for what is neither an element nor an address.
+
+    Playwright's `wait_for_function` cannot be used where the content policy forbids `eval`.
+    """
+    end = monotonic() + PATIENCE_S
+    while not holds(value := read()):
+        if monotonic() > end:
+            raise AssertionError(f"still not so after {PATIENCE_S} s: {value!r}")
+        page.wait_for_timeout(20)
+    return value
+
+
+def until(page: Page, condition: str) -> None:
+    """Wait until a JavaScript expression is true."""
+    eventually(page, lambda: (condition, page.evaluate(condition)), lambda read: read[1])
+
+
+FRAME = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+
+
+def settle(page: Page) -> None:
+    """Wait until what was drawn has its listeners: components attach them after a frame."""
+    page.evaluate(FRAME)
+    page.evaluate(FRAME)
+
+
+def standing(page: Page, locator: Locator) -> FloatRect:
+    """Where an element is, once nothing moves it any more."""
+    before = None
+    while True:
+        place = eventually(page, locator.bounding_box, lambda box: box is not None)
+        assert place is not None
+        if place == before:
+            return place
+        before = place
+        settle(page)
 
 
 def demo_pages() -> list[Shown]:
@@ -60,7 +125,11 @@ def watched(
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
     )
+    context.set_default_timeout(1000 * PATIENCE_S)
     page, problems = context.new_page(), Problems()
+    if SLOW_PROCESSOR > 1:
+        session = context.new_cdp_session(page)
+        session.send("Emulation.setCPUThrottlingRate", {"rate": SLOW_PROCESSOR})
 
     def on_console(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -88,16 +157,33 @@ def drawn(page: Page) -> None:
     """Wait for all charts: those outside the window are drawn when there is time."""
     page.wait_for_selector("main section, main h1", state="attached")
     page.wait_for_selector(".chart:not(:has(svg))", state="detached")
+    settle(page)
 
 
 def treemap(page: Page) -> None:
     """Show the areas of the time by role and kernel in place of the icicle."""
     page.get_by_role("button", name="Treemap").click()
     page.wait_for_selector("#tree .areas svg")
+    settle(page)
+
+
+class SlowAnswers:
+    """Hold back answers of the API, each for a time of its own."""
+
+    def __init__(self, app: ASGIApp, most_ms: int) -> None:
+        self.app, self.most_ms = app, most_ms
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.most_ms and scope.get("path", "").startswith("/api/"):
+            question = scope["path"].encode() + scope.get("query_string", b"")
+            await asyncio.sleep((0.2 + 0.8 * zlib.crc32(question) / 2**32) * self.most_ms / 1000)
+        await self.app(scope, receive, send)
 
 
 @contextmanager
-def serving(sources: list[str], uploads: Uploads | None = None) -> Iterator[str]:
+def serving(
+    sources: list[str], uploads: Uploads | None = None, slow_ms: int = SLOW_ANSWERS_MS
+) -> Iterator[str]:
     """The dashboard over `sources`, in a thread; gives its address."""
     import uvicorn
 
@@ -108,7 +194,7 @@ def serving(sources: list[str], uploads: Uploads | None = None) -> Iterator[str]
     with listen("127.0.0.1", 0) as listener:
         library = Library(sources)
         library.takes_uploads = uploads is not None
-        app = create_app(library, uploads=uploads)
+        app = SlowAnswers(create_app(library, uploads=uploads), slow_ms)
         config = uvicorn.Config(app, log_level="error", lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import urllib.request
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, Request, expect
 
 from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
@@ -18,7 +18,16 @@ from solscope.profile import Profile
 from solscope.readers.opening import Opening
 from solscope.web.app import Uploads
 from solscope.web.library import profile_id
-from tests.browser.conftest import DEMOS, RESULTS, drawn, serving, watched
+from tests.browser.conftest import (
+    DEMOS,
+    RESULTS,
+    drawn,
+    eventually,
+    serving,
+    settle,
+    until,
+    watched,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -43,10 +52,11 @@ def test_from_the_list_to_a_profile_and_back(browser: Browser, address: str) -> 
         page.goto(address)
         page.get_by_role("link", name="vllm-b200").click()
         page.wait_for_selector("#kernels")
-        assert "/profile/" in page.url
+        expect(page).to_have_url(re.compile("/profile/"))
         page.get_by_label("Bounds of").select_option("H200")
         page.wait_for_selector("text=NVIDIA H200")
         page.go_back()
+        expect(page.get_by_label("Bounds of")).to_have_value("")
         page.go_back()
         page.wait_for_selector("#profiles")
         assert problems == []
@@ -57,11 +67,12 @@ def test_two_ticked_profiles_are_compared(browser: Browser, address: str) -> Non
         page.goto(address)
         boxes = page.locator("#profiles tbody input[type=checkbox]")
         boxes.first.wait_for()
+        expect(boxes).to_have_count(2)
         boxes.nth(0).check()
         boxes.nth(1).check()
         page.get_by_role("button", name="Compare", exact=True).click()
         page.wait_for_selector("#sides tbody tr")
-        assert "/compare?a=" in page.url
+        expect(page).to_have_url(re.compile(r"/compare\?a="))
         assert problems == []
 
 
@@ -78,7 +89,7 @@ def test_two_profiles_are_compared_at_an_address_of_their_own(
     with watched(browser) as (page, problems):
         page.goto(deep)
         page.wait_for_selector("#sides")
-        assert page.locator("#sides tbody tr").count() == 2
+        expect(page.locator("#sides tbody tr")).to_have_count(2)
         assert problems == []
 
 
@@ -97,18 +108,42 @@ def test_a_view_that_was_seen_before_asks_for_nothing(
     a, b = (one["id"] for one in overview["profiles"])
     for visit in ("first", "second"):
         with watched(browser) as (page, problems):
-            asked: list[str] = []
-            page.on("request", partial(lambda to, one: to.append(one.url), asked))
+            asked, waiting = questions_of(page)
             page.goto(everything + path.format(a=a, b=b))
             page.wait_for_selector("main tbody td")
             drawn(page)
             page.wait_for_load_state("networkidle")
-            # Those two are asked again and again, to see what changes.
-            again = ("/api/overview", "/api/working")
-            questions = [url for url in asked if "/api/" in url and not url.endswith(again)]
+            # An answer may lead to the next question, once it is drawn.
+            answered = -1
+            while answered != len(asked):
+                answered = len(asked)
+                eventually(page, waiting.copy, lambda left: not left)
+                settle(page)
+            questions = [one.url for one in asked]
             assert questions == [] or visit == "first"
             assert len(questions) == len(set(questions))
             assert problems == []
+
+
+def questions_of(page: Page) -> tuple[list[Request], set[Request]]:
+    """What the page asks the server, and what of it has no answer yet; both grow as it asks."""
+    asked: list[Request] = []
+    waiting: set[Request] = set()
+
+    def on_request(request: Request) -> None:
+        # Those two are asked again and again, to see what changes.
+        again = ("/api/overview", "/api/working")
+        if "/api/" in request.url and not request.url.endswith(again):
+            asked.append(request)
+            waiting.add(request)
+
+    def on_answer(request: Request) -> None:
+        waiting.discard(request)
+
+    page.on("request", on_request)
+    page.on("requestfinished", on_answer)
+    page.on("requestfailed", on_answer)
+    return asked, waiting
 
 
 def test_a_profile_that_must_be_read_is_named_at_once(
@@ -122,15 +157,16 @@ def test_a_profile_that_must_be_read_is_named_at_once(
         return real(opening)
 
     monkeypatch.setattr(Opening, "profile", slowly)
-    with serving(DEMOS[:1]) as address, watched(browser) as (page, problems):
+    # Slower than the page asks what is being done: every answer has to arrive even so.
+    with serving(DEMOS[:1], slow_ms=1000) as address, watched(browser) as (page, problems):
         page.goto(address)
         page.get_by_role("link", name="vllm-b200").click()
         waiting = page.locator(".working")
         waiting.get_by_text("reading the file").wait_for()
-        assert "vllm-b200" in waiting.inner_text()
+        expect(waiting).to_contain_text("vllm-b200")
         go_on.set()
         page.wait_for_selector("#kernels tbody td")
-        assert waiting.count() == 0
+        expect(waiting).to_have_count(0)
         assert problems == []
 
 
@@ -138,13 +174,11 @@ def test_the_suite_opens_its_shapes(browser: Browser, address: str) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"{address}/suite")
         rows = page.locator("#suite > .table > .scroll > table > tbody > tr")
-        page.wait_for_selector("#suite tbody tr")
-        assert rows.count() == 30
-        assert "unified_attention" in rows.first.inner_text()
+        expect(rows).to_have_count(30)
+        expect(rows.first).to_contain_text("unified_attention")
         rows.first.get_by_role("button", name="Open").click()
-        page.wait_for_selector("tr.detail tbody tr")
-        assert page.locator("tr.detail tbody tr").count() == 25
-        assert "7.3 %" in page.locator("tr.detail tbody tr").first.inner_text()
+        expect(page.locator("tr.detail tbody tr")).to_have_count(25)
+        expect(page.locator("tr.detail tbody tr").first).to_contain_text("7.3 %")
         page.get_by_label("B200", exact=True).check()
         page.wait_for_selector("th:has-text('T_SOL B200')")
         assert problems == []
@@ -155,20 +189,22 @@ def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
 ) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"{address}/bench")
-        page.wait_for_selector("#leaderboard tbody tr")
-        assert page.locator("#leaderboard tbody tr").count() == 3
-        assert page.locator("#reached [data-tip*='recoverable']").count() > 1
-        assert page.locator("#solutions [data-tip*='best of all']").count() > 3
+        expect(page.locator("#leaderboard tbody tr")).to_have_count(3)
+        eventually(page, page.locator("#reached [data-tip*='recoverable']").count, lambda n: n > 1)
+        eventually(
+            page, page.locator("#solutions [data-tip*='best of all']").count, lambda n: n > 3
+        )
         page.locator("#operators").get_by_role("button", name="Open").first.click()
         page.wait_for_selector("tr.detail tbody tr")
         page.locator("tr.detail").get_by_role("button", name="Open").first.click()
         page.wait_for_selector("tr.detail .chart svg")
         page.locator("#diff select").nth(0).select_option("torch-eager")
+        expect(page).to_have_url(re.compile("a=torch-eager"))
         page.locator("#diff select").nth(1).select_option("torch-compile")
         page.wait_for_selector("#diff table")
-        assert "torch-compile is" in page.locator("#diff").inner_text()
-        assert "decides" in page.locator("#diff").inner_text()
-        assert page.locator("#diff .chart [data-tip]").count() >= 1
+        expect(page.locator("#diff")).to_contain_text("torch-compile is")
+        expect(page.locator("#diff")).to_contain_text("decides")
+        page.wait_for_selector("#diff .chart [data-tip]")
         assert problems == []
 
 
@@ -176,12 +212,12 @@ def test_results_of_two_suites_are_shown_one_at_a_time(browser: Browser) -> None
     with serving(["results/bench"]) as address, watched(browser) as (page, problems):
         page.goto(f"{address}/bench?a=torch-eager&b=solscope-triton")
         page.wait_for_selector("#operators tbody td")
-        assert page.get_by_label("Suite").input_value() == "atrex"
+        expect(page.get_by_label("Suite")).to_have_value("atrex")
         page.get_by_label("Suite").select_option("decode")
         page.wait_for_selector("#operators >> text=dense_gemm")
-        assert "suite=decode" in page.url
+        expect(page).to_have_url(re.compile("suite=decode"))
         page.wait_for_selector("#diff table")
-        assert "dense_gemm" not in page.locator("#diff").inner_text(), "our Triton has none"
+        expect(page.locator("#diff"), "our Triton has none").not_to_contain_text("dense_gemm")
         assert problems == []
 
 
@@ -191,10 +227,10 @@ def test_a_growing_store_is_seen_to_grow(browser: Browser, tmp_path: Path) -> No
     with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
         page.goto(f"{address}/corpus?by=category")
         page.wait_for_selector("#importance tbody td")
-        assert page.locator("#profiles tbody tr").count() == 1
+        expect(page.locator("#profiles tbody tr")).to_have_count(1)
         store.append([extract("tests/data/rocprofv3.json.gz")])
-        page.wait_for_selector("#profiles tbody tr >> nth=1", timeout=15_000)
-        assert "1 profile added" in page.get_by_role("status").inner_text()
+        expect(page.locator("#profiles tbody tr")).to_have_count(2)
+        expect(page.get_by_role("status")).to_contain_text("1 profile added")
         assert problems == []
 
 
@@ -205,13 +241,12 @@ def test_long_tables_of_a_store_are_searched_by_the_server(
     create_corpus(tmp_path / "store").append([extract("tests/data/kineto_b200.json.gz")])
     with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
         page.goto(f"{address}/corpus?by=kernel")
-        page.wait_for_selector("#importance tbody td")
-        assert page.locator("#importance tbody tr").count() == 5
+        expect(page.locator("#importance tbody tr")).to_have_count(5)
         page.get_by_label("Find in all rows").fill("all_reduce")
         page.keyboard.press("Enter")
         page.wait_for_selector("#importance >> text=that fit")
-        assert "find=all_reduce" in page.url
-        assert "all_reduce" in page.locator("#importance tbody tr").first.inner_text()
+        expect(page).to_have_url(re.compile("find=all_reduce"))
+        expect(page.locator("#importance tbody tr").first).to_contain_text("all_reduce")
         assert problems == []
 
 
@@ -227,7 +262,7 @@ def test_a_dropped_file_is_added_and_a_bad_one_is_named(browser: Browser, tmp_pa
         page.wait_for_selector("text=good.json: added")
         page.wait_for_selector("text=<b>bad.json: ")
         page.wait_for_selector("#profiles a:has-text('good')")
-        assert page.locator(".drop b").count() == 0
+        expect(page.locator(".drop b")).to_have_count(0)
         assert [path.name for path in (tmp_path / "in").iterdir()] == ["good.json"]
         assert [one for one in problems if "422" not in one] == []
 
@@ -236,7 +271,7 @@ def test_an_address_without_a_page_says_so(browser: Browser, address: str) -> No
     with watched(browser) as (page, problems):
         page.goto(f"{address}/<img src=x onerror=alert(1)>")
         page.wait_for_selector("h1:has-text('Page not found')")
-        assert page.locator("img").count() == 0
+        expect(page.locator("img")).to_have_count(0)
         page.goto(f"{address}/profile/nothing")
         page.wait_for_selector("[role=alert]")
         assert [one for one in problems if "404" not in one] == []
@@ -248,13 +283,13 @@ def test_a_choice_within_a_view_leaves_it_where_it_is(browser: Browser, address:
         page.wait_for_selector("#roofline .chart svg")
         switch = page.locator("#roofline").get_by_role("button", name="XPU-A")
         switch.scroll_into_view_if_needed()
-        before = page.evaluate("scrollY")
+        before = eventually(page, lambda: page.evaluate("scrollY"), lambda y: y > 0)
         switch.click()
         page.wait_for_selector("#roofline .chart[aria-label*='XPU-A']")
-        assert page.evaluate("scrollY") == before > 0
+        until(page, f"scrollY === {before}")
         page.get_by_role("link", name="Compare").click()
         page.wait_for_selector("h1:has-text('Compare')")
-        assert page.evaluate("[scrollY, document.activeElement.id]") == [0, "main"]
+        until(page, "scrollY === 0 && document.activeElement.id === 'main'")
         assert problems == []
 
 
@@ -269,12 +304,9 @@ def test_a_tab_is_named_after_what_it_shows(browser: Browser, address: str) -> N
         "/nothing": "No page · solscope",
     }
     with watched(browser) as (page, _):
-        found = {}
         for path, title in expected.items():
             page.goto(address + path)
-            page.wait_for_function("(title) => document.title === title", arg=title)
-            found[path] = page.title()
-        assert found == expected
+            expect(page).to_have_title(title)
 
 
 def test_from_a_profile_to_a_comparison_to_a_diagnosis_and_swapped(
@@ -290,7 +322,7 @@ def test_from_a_profile_to_a_comparison_to_a_diagnosis_and_swapped(
         page.wait_for_selector("#sides tbody tr:first-child:has-text('mi300x')")
         page.get_by_role("link", name="Diagnose these two").click()
         page.wait_for_selector("#verdict")
-        assert "/diagnose?a=" in page.url
+        expect(page).to_have_url(re.compile(r"/diagnose\?a="))
         assert problems == []
 
 
@@ -299,18 +331,17 @@ def test_when_the_server_is_gone_the_page_stays_and_says_so(browser: Browser) ->
         with serving(DEMOS[:1]) as address:
             page.goto(address)
             page.wait_for_selector("#profiles tbody a")
-        page.locator("[role=alert]").wait_for(timeout=15_000)
-        assert "is solscope serve still running?" in page.locator("[role=alert]").inner_text()
-        assert page.locator("#profiles tbody a").count() == 1
+        gone = "is solscope serve still running?"
+        expect(page.locator("[role=alert]")).to_contain_text(gone)
+        expect(page.locator("#profiles tbody a")).to_have_count(1)
 
 
 def test_bounds_of_another_gpu_are_called_a_what_if(browser: Browser, address: str) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"{address}/profile/{profile_id(DEMOS[0])}?hardware=H20")
         note = page.get_by_role("note")
-        note.wait_for()
-        assert "What if it ran on H20?" in note.inner_text()
-        assert "NVIDIA B200" in note.inner_text()
+        expect(note).to_contain_text("What if it ran on H20?")
+        expect(note).to_contain_text("NVIDIA B200")
         page.get_by_label("Bounds of").select_option("")
         page.get_by_role("note").wait_for(state="detached")
         assert problems == []
@@ -320,9 +351,9 @@ def test_a_store_has_one_line_per_model_and_gpu(browser: Browser, tmp_path: Path
     create_corpus(tmp_path / "store").append([extract(name) for name in DEMOS])
     with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
         page.goto(f"{address}/corpus")
-        page.wait_for_selector("#trend .chart svg")
-        page.wait_for_function("document.querySelectorAll('#trend .chart svg').length === 2")
-        heads = page.locator("#trend h3").all_inner_texts()
-        assert sorted(heads) == ["unknown model on B200", "unknown model on MI300X"]
-        assert page.locator("#trend-of option").count() > 1
+        expect(page.locator("#trend .chart svg")).to_have_count(2)
+        for name in ("unknown model on B200", "unknown model on MI300X"):
+            expect(page.locator("#trend h3").get_by_text(name, exact=True)).to_have_count(1)
+        # They come with the answer about importance.
+        eventually(page, page.locator("#trend-of option").count, lambda n: n > 1)
         assert problems == []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 import solscope
 from solscope import attribute
@@ -17,7 +18,16 @@ from solscope.pages.diagnosis import diagnosis_page
 from solscope.pages.profile import profile_page
 from solscope.pages.ranks import ranks_pages
 from solscope.report.html import write_html
-from tests.browser.conftest import DEMOS, Problems, drawn, treemap, watched
+from tests.browser.conftest import (
+    DEMOS,
+    Problems,
+    drawn,
+    eventually,
+    standing,
+    treemap,
+    until,
+    watched,
+)
 from tests.making import attributed, event, profile
 
 pytestmark = pytest.mark.browser
@@ -50,9 +60,8 @@ def test_the_page_draws_itself_without_errors(opened: tuple[Page, Problems]) -> 
     titles = page.locator("main h2").all_inner_texts()
     assert titles[:3] == ["Verdict", "Summary", "How much of the hardware is used"]
     assert titles[3:5] == ["Steps", "Where the time goes"]
-    assert page.locator(".chart svg [data-tip]").count() > 50
-    wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert page.evaluate(wider) == 0
+    eventually(page, page.locator(".chart svg [data-tip]").count, lambda marks: marks > 50)
+    until(page, "document.documentElement.scrollWidth === document.documentElement.clientWidth")
     assert problems == []
 
 
@@ -61,15 +70,16 @@ def test_kernels_sort_and_filter(browser: Browser, report: Path) -> None:
         page.goto(f"file://{report}?page=2")
         kernels = page.locator("#kernels")
         first = kernels.locator("tbody tr").first
-        assert "bmm_MxE4m3" in first.inner_text()
+        expect(first).to_contain_text("bmm_MxE4m3")
         kernels.get_by_role("button", name="Calls").click()
-        assert kernels.locator("th[aria-sort=descending]").inner_text().startswith("Calls")
-        assert "146" in first.inner_text()
+        expect(kernels.locator("th[aria-sort=descending]")).to_contain_text("Calls")
+        expect(first).to_contain_text("146")
         kernels.get_by_role("searchbox").fill("all_reduce")
-        assert kernels.locator("tbody tr").count() == 1
-        assert "1 of" in kernels.inner_text()
+        expect(kernels.locator("tbody tr")).to_have_count(1)
+        expect(kernels).to_contain_text("1 of")
         kernels.locator("details summary").first.click()
-        assert "c10::BFloat16" in kernels.locator("code").first.inner_text()
+        expect(kernels.locator("code").first).to_be_visible()
+        expect(kernels.locator("code").first).to_contain_text("c10::BFloat16")
         assert problems == []
 
 
@@ -77,12 +87,12 @@ def test_pages_of_a_report_switch(browser: Browser, report: Path) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"file://{report}")
         page.wait_for_selector("table.layers")
-        assert page.locator("nav.pages button").count() == 3
+        expect(page.locator("nav.pages button")).to_have_count(3)
         page.locator("nav.pages button").nth(2).click()
-        assert page.locator("h1").inner_text() == "demo:vllm-mi300x-graph"
+        expect(page.locator("h1")).to_have_text("demo:vllm-mi300x-graph")
         page.get_by_role("button", name="Treemap").click()
         page.get_by_label("Colors").select_option("dark")
-        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
         assert problems == []
 
 
@@ -97,7 +107,7 @@ def test_pages_switch_in_a_frame_without_history(browser: Browser, report: Path)
         )
         frame = page.frame_locator("iframe")
         frame.locator("nav.pages button").nth(2).click()
-        assert frame.locator("h1").inner_text() == "demo:vllm-mi300x-graph"
+        expect(frame.locator("h1")).to_have_text("demo:vllm-mi300x-graph")
         assert problems == []
 
 
@@ -111,9 +121,9 @@ def test_hostile_names_do_not_run(browser: Browser, tmp_path: Path) -> None:
         page.hover("#tree .icicle")
         treemap(page)
         page.hover("#tree .areas .chart")
-        page.wait_for_timeout(200)
-        assert page.locator("img").count() == 0
-        assert page.locator("#kernels").get_by_text("alert(1)").count() > 0
+        expect(page.locator(".tip.over")).to_be_visible()
+        expect(page.locator("#kernels").get_by_text("alert(1)").first).to_be_attached()
+        expect(page.locator("img")).to_have_count(0)
         assert problems == []
 
 
@@ -121,8 +131,9 @@ def test_everything_can_be_reached_by_keyboard(browser: Browser, report: Path) -
     with watched(browser) as (page, _):
         page.goto(f"file://{report}?page=2")
         page.wait_for_selector("#kernels")
+        drawn(page)
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.className") == "skip"
+        expect(page.locator("a.skip")).to_be_focused()
         unnamed = page.evaluate(
             "[...document.querySelectorAll('button,input,select,a')]"
             ".filter(e => !(e.textContent || e.ariaLabel || e.labels?.length)).length"
@@ -141,12 +152,12 @@ def test_a_diagnosis_shows_its_verdict_and_adds_up(browser: Browser, tmp_path: P
         page.goto(f"file://{tmp_path}/why.html")
         page.wait_for_selector("#causes article")
         drawn(page)
-        assert "regression" in page.locator("#verdict h2").inner_text().lower()
-        assert "cpu_contention" in page.locator("#causes article").first.inner_text()
-        assert page.locator("#waterfall .chart svg").count() == 1
-        assert page.locator(".sensor").count() > 3
-        assert page.locator("#causes code", has_text="pidstat -u 1").count() == 1
-        assert "-0.0 %" not in page.locator("main").inner_text()
+        expect(page.locator("#verdict h2")).to_contain_text("regression", ignore_case=True)
+        expect(page.locator("#causes article").first).to_contain_text("cpu_contention")
+        expect(page.locator("#waterfall .chart svg")).to_have_count(1)
+        eventually(page, page.locator(".sensor").count, lambda sensors: sensors > 3)
+        expect(page.locator("#causes code", has_text="pidstat -u 1")).to_have_count(1)
+        expect(page.locator("main")).not_to_contain_text("-0.0 %")
         assert problems == []
 
 
@@ -165,8 +176,7 @@ def test_a_tree_drawn_for_another_width_leaves_nothing_behind(
         treemap(page)
         for width, folded in ((1440, False), (390, True), (900, False)):
             page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_timeout(400)
-            assert (page.evaluate(ARROWS) > 0) == folded
+            until(page, f"{ARROWS} {'> 0' if folded else '=== 0'}")
         assert problems == []
 
 
@@ -176,8 +186,9 @@ def test_several_devices_are_listed(browser: Browser, tmp_path: Path) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"file://{tmp_path}/two.html")
         summary = page.locator("#summary")
-        assert "summed over 2 GPUs" in summary.inner_text()
-        assert summary.get_by_role("region", name="Devices").locator("tbody tr").count() == 2
+        expect(summary).to_contain_text("summed over 2 GPUs")
+        devices = summary.get_by_role("region", name="Devices")
+        expect(devices.locator("tbody tr")).to_have_count(2)
         assert problems == []
 
 
@@ -187,9 +198,8 @@ def test_paper_is_white(browser: Browser, report: Path, dark: bool) -> None:
         page.goto(f"file://{report}?page=2")
         page.wait_for_selector("#tree .chart svg")
         page.emulate_media(media="print", color_scheme="dark" if dark else "light")
-        color = "getComputedStyle(document.querySelector('h1')).color"
-        assert page.evaluate(color) == "rgb(29, 33, 41)"
-        assert not page.locator("header").is_visible()
+        expect(page.locator("h1")).to_have_css("color", "rgb(29, 33, 41)")
+        expect(page.locator("header")).to_be_hidden()
         assert problems == []
 
 
@@ -199,16 +209,14 @@ def test_pages_of_a_report_are_in_the_address_and_in_the_history(
     with watched(browser) as (page, problems):
         page.goto(f"file://{report}")
         page.wait_for_selector("#sides")
-        assert page.locator("nav.pages button").first.inner_text() == "Comparison"
+        expect(page.locator("nav.pages button").first).to_have_text("Comparison")
         page.locator("nav.pages button").nth(2).click()
         page.wait_for_selector("#kernels")
-        assert page.url.endswith("?page=3")
+        expect(page).to_have_url(re.compile(r"\?page=3$"))
         page.go_back()
         page.wait_for_selector("#sides")
         page.goto(f"file://{report}?page=3#kernels")
-        page.wait_for_function(
-            "() => document.querySelector('#kernels')?.getBoundingClientRect().top < 200"
-        )
+        until(page, "document.querySelector('#kernels')?.getBoundingClientRect().top < 200")
         assert problems == []
 
 
@@ -220,13 +228,14 @@ def test_ranks_of_one_run_have_a_page(browser: Browser, tmp_path: Path) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"file://{tmp_path}/ranks.html")
         part = page.locator("#ranks")
-        assert "Cannot tell who waits for whom" in page.locator("body").inner_text()
-        assert "No file for rank 2" in part.inner_text()
-        assert part.get_by_role("region", name="Ranks", exact=True).locator("tbody tr").count() == 3
-        assert part.locator("thead th").last.inner_text().split() == ["Waiting", "µs"]
-        assert part.locator("tbody").last.locator("tr").first.inner_text().split()[-1] == "20.00"
-        widths = "[...document.querySelectorAll('#time .stack')].map(e => e.style.width)"
-        assert page.evaluate(widths)[0] == "100%"
+        expect(page.locator("body")).to_contain_text("Cannot tell who waits for whom")
+        expect(part).to_contain_text("No file for rank 2")
+        listed = part.get_by_role("region", name="Ranks", exact=True)
+        expect(listed.locator("tbody tr")).to_have_count(3)
+        expect(part.locator("thead th").last).to_have_text(re.compile(r"^Waiting\s+µs$"))
+        first = part.locator("tbody").last.locator("tr").first
+        expect(first.locator("td").last).to_have_text("20.00")
+        until(page, "document.querySelector('#time .stack')?.style.width === '100%'")
         assert problems == []
 
 
@@ -235,21 +244,20 @@ def test_ranks_stand_on_one_time_line(browser: Browser, tmp_path: Path) -> None:
     write_html(ranks_pages(demo), "ranks", tmp_path / "ranks.html")
     with watched(browser) as (page, problems):
         page.goto(f"file://{tmp_path}/ranks.html")
+        drawn(page)
         chart = page.locator("#timeline .chart")
-        assert "wait for rank 2" in page.locator("#verdict").inner_text()
-        assert chart.get_by_text("rank 2").count() == 1
+        expect(page.locator("#verdict")).to_contain_text("wait for rank 2")
+        expect(chart.get_by_text("rank 2")).to_have_count(1)
         waiting = chart.locator("[data-tip*='for the last rank']")
-        before = waiting.count()
-        box = chart.bounding_box()
-        assert before > 50
-        assert box is not None
+        before = eventually(page, waiting.count, lambda marks: marks > 50)
+        box = standing(page, chart)
         page.mouse.move(box["x"] + 300, box["y"] + 60)
         page.mouse.down()
         page.mouse.move(box["x"] + 400, box["y"] + 60, steps=3)
         page.mouse.up()
         page.get_by_role("button", name="Show all").wait_for()
-        assert 0 < waiting.count() < before
-        assert "ranks=" in page.url
+        eventually(page, waiting.count, lambda marks: 0 < marks < before)
+        expect(page).to_have_url(re.compile("ranks="))
         assert problems == []
 
 
@@ -269,20 +277,25 @@ def test_areas_are_entered_and_left_again(browser: Browser, report: Path) -> Non
         page.goto(f"file://{report}?page=2")
         treemap(page)
         labels = "[...document.querySelectorAll('#tree .areas text')].map(e => e.textContent)"
-        before = page.evaluate(labels)
-        assert "all_reduce  22.8 %" in before
+        before = eventually(
+            page, lambda: page.evaluate(labels), lambda found: "all_reduce  22.8 %" in found
+        )
         page.locator("#tree .areas .chart").click(
             position={"x": 60, "y": 200}
         )  # A kernel of up_gate.
         crumbs = page.locator("#tree .crumbs button")
         page.wait_for_selector("#tree .crumbs >> text=up_gate")
-        assert [one.split()[0] for one in crumbs.all_inner_texts()] == ["GPU", "prefill", "up_gate"]
-        page.wait_for_selector("#tree .areas svg text")
-        inside = page.evaluate(labels)
-        assert 0 < len(inside) < len(before)
-        assert not any("all_reduce" in one for one in inside)
+        expect(crumbs).to_have_text(
+            [re.compile("^GPU"), re.compile("^prefill"), re.compile("^up_gate")]
+        )
+        eventually(
+            page,
+            lambda: page.evaluate(labels),
+            lambda inside: (
+                0 < len(inside) < len(before) and not any("all_reduce" in one for one in inside)
+            ),
+        )
         crumbs.first.focus()
         page.keyboard.press("Enter")
-        page.wait_for_selector("#tree .areas svg text >> text=all_reduce")
-        assert page.evaluate(labels) == before
+        eventually(page, lambda: page.evaluate(labels), lambda found: found == before)
         assert problems == []

@@ -9,13 +9,13 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 import solscope
 from solscope import attribute
 from solscope.pages.profile import profile_page
 from solscope.report.html import write_html
-from tests.browser.conftest import DEMOS, watched
+from tests.browser.conftest import DEMOS, drawn, eventually, settle, standing, until, watched
 from tests.making import attributed, event
 
 pytestmark = pytest.mark.browser
@@ -32,6 +32,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
 def opened(page: Page, where: str) -> None:
     page.goto(where)
     page.wait_for_selector(".timeline .lanes canvas")
+    until(page, "document.querySelector('.timeline').timeline !== undefined")
+    drawn(page)
+
+
+CHOSEN = "document.querySelector('.timeline').timeline.narrowed.labels"
+"""Which labels the time line follows; null for all."""
 
 
 def test_a_kernel_of_the_table_is_followed_and_the_back_button_leaves_it(
@@ -41,13 +47,11 @@ def test_a_kernel_of_the_table_is_followed_and_the_back_button_leaves_it(
         opened(page, report)
         page.locator("#kernels tbody tr").nth(1).locator("td").nth(2).click()
         page.wait_for_selector("#kernels tr.follow.on")
-        assert "kernel=multimem_all_reduce_kernel" in page.url
-        wanted = "document.querySelector('.timeline').timeline.narrowed.labels"
-        assert page.evaluate(f"{wanted}.reduce((sum, one) => sum + one, 0)") >= 1
+        expect(page).to_have_url(re.compile("kernel=multimem_all_reduce_kernel"))
+        until(page, f"{CHOSEN}?.some((one) => one)")
         page.go_back()
-        page.wait_for_selector("#kernels tr.follow.on", state="detached")
-        page.wait_for_timeout(100)
-        assert page.evaluate(f"{wanted}") is None
+        expect(page.locator("#kernels tr.follow.on")).to_have_count(0)
+        until(page, f"{CHOSEN} === null")
         assert problems == []
 
 
@@ -55,15 +59,16 @@ def test_layers_in_a_strip_and_time_from_phase_to_kernel(browser: Browser, repor
     with watched(browser) as (page, problems):
         opened(page, report)
         cells = page.locator(".heat .cell")
-        assert cells.count() % 36 == 0
+        eventually(page, cells.count, lambda found: found > 0 and found % 36 == 0)
         cells.nth(7).click()
-        assert "layer=7" in page.url
-        assert page.locator(".heat rect[stroke-width='2']:not([stroke=none])").count() == 1
+        expect(page).to_have_url(re.compile("layer=7"))
+        chosen = page.locator(".heat rect[stroke-width='2']:not([stroke=none])")
+        expect(chosen).to_have_count(1)
         page.get_by_role("button", name="Hide idle").click()
         page.locator(".icicle button[aria-label^='layer 3:']").click()
         crumbs = page.get_by_label("Shown part of the time")
-        assert "layer 3" in crumbs.inner_text()
-        assert page.locator(".icicle button[aria-label^='up_gate:']").count() == 1
+        expect(crumbs).to_contain_text("layer 3")
+        expect(page.locator(".icicle button[aria-label^='up_gate:']")).to_have_count(1)
         assert problems == []
 
 
@@ -73,13 +78,12 @@ def test_a_point_of_the_roofline_is_followed(browser: Browser, report: str) -> N
         chart = page.locator("#operators .chart")
         chart.locator("circle[data-tip^='aten::mm']").click()
         page.wait_for_selector("#operators tr.follow.on")
-        assert "operator=aten%3A%3Amm" in page.url
-        assert "aten::mm" in page.locator("#operators tr.follow.on").inner_text()
-        wanted = "document.querySelector('.timeline').timeline.narrowed.labels"
-        assert page.evaluate(f"{wanted}.reduce((sum, one) => sum + one, 0)") >= 1
+        expect(page).to_have_url(re.compile("operator=aten%3A%3Amm"))
+        expect(page.locator("#operators tr.follow.on")).to_contain_text("aten::mm")
+        until(page, f"{CHOSEN}?.some((one) => one)")
         page.locator("#operators tr.follow.on td").last.click()
-        page.wait_for_selector("#operators tr.follow.on", state="detached")
-        assert "operator=" not in page.url
+        expect(page.locator("#operators tr.follow.on")).to_have_count(0)
+        expect(page).not_to_have_url(re.compile("operator="))
         assert problems == []
 
 
@@ -88,9 +92,10 @@ def test_charts_explain_themselves_to_the_arrow_keys(browser: Browser, report: s
         opened(page, report)
         page.locator("#operators .chart").focus()
         page.keyboard.press("ArrowRight")
-        told = page.get_by_role("status").filter(has_text="TFLOP/s").inner_text()
+        tip = page.get_by_role("status").filter(has_text="TFLOP/s")
+        first = tip.inner_text()
         page.keyboard.press("ArrowRight")
-        assert page.get_by_role("status").filter(has_text="TFLOP/s").inner_text() != told
+        eventually(page, tip.inner_text, lambda text: text != first)
         page.keyboard.press("Enter")
         page.wait_for_selector("#operators tr.follow.on")
         assert problems == []
@@ -114,22 +119,27 @@ def test_order_filter_and_place_are_in_the_address(browser: Browser, report: str
         opened(page, report)
         kernels = page.locator("#kernels")
         kernels.get_by_role("button", name="Calls").click()
+        expect(kernels.locator("th[aria-sort=descending]")).to_contain_text("Calls")
         kernels.get_by_role("searchbox").fill("kernel")
+        expect(kernels.locator(".search")).to_contain_text(" of 32 rows")
         page.get_by_role("button", name="Hide idle").click()
         page.locator(".icicle button[aria-label^='layer 3:']").click()
+        expect(page.get_by_label("Shown part of the time")).to_contain_text("layer 3")
         where = page.url
         rows = kernels.locator("tbody tr").all_inner_texts()
         page.go_back()
-        page.wait_for_selector(".crumbs >> text=layer 3", state="detached")
+        expect(page.get_by_label("Shown part of the time")).not_to_contain_text("layer 3")
     with watched(browser) as (page, problems):
         opened(page, where)
-        assert page.locator("#kernels tbody tr").all_inner_texts() == rows
-        assert page.locator("#kernels th[aria-sort=descending]").inner_text().startswith("Calls")
-        assert "layer 3" in page.get_by_label("Shown part of the time").inner_text()
-        page.locator("#kernels").get_by_role("button", name="Total").click()
-        page.locator("#kernels").get_by_role("searchbox").fill("")
-        assert "sort." not in page.url
-        assert "find." not in page.url
+        kernels = page.locator("#kernels")
+        shown = kernels.locator("tbody tr")
+        eventually(page, shown.all_inner_texts, lambda found: found == rows)
+        expect(kernels.locator("th[aria-sort=descending]")).to_contain_text("Calls")
+        expect(page.get_by_label("Shown part of the time")).to_contain_text("layer 3")
+        kernels.get_by_role("button", name="Total").click()
+        expect(page).not_to_have_url(re.compile(r"sort\."))
+        kernels.get_by_role("searchbox").fill("")
+        expect(page).not_to_have_url(re.compile(r"find\."))
         assert problems == []
 
 
@@ -156,14 +166,16 @@ def test_keys_filter_and_go_from_row_to_row(browser: Browser, report: str) -> No
         page.keyboard.press("?")
         page.get_by_role("dialog").wait_for()
         page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
         page.keyboard.press("j")
-        first = page.evaluate("document.activeElement.textContent")
+        row = page.locator("main tbody tr:focus")
+        first = row.inner_text()
         page.keyboard.press("j")
-        assert page.evaluate("document.activeElement.textContent") != first
+        eventually(page, row.inner_text, lambda text: text != first)
         page.keyboard.press("k")
-        assert page.evaluate("document.activeElement.textContent") == first
+        eventually(page, row.inner_text, lambda text: text == first)
         page.keyboard.press("/")
-        assert page.evaluate("document.activeElement.type") == "search"
+        expect(page.locator("input[type=search]:focus")).to_have_count(1)
         assert problems == []
 
 
@@ -182,25 +194,23 @@ def test_a_long_table_draws_what_is_in_sight_and_keeps_its_head(
         page.get_by_role("button", name="Show all 20,000 rows").click()
         rows = page.locator("#kernels tbody tr:not(.room)")
         scroll = page.locator("#kernels .tall")
-        assert 20 < rows.count() < 100
-        assert page.locator("#kernels table").get_attribute("aria-rowcount") == str(many + 1)
+        eventually(page, rows.count, lambda found: 20 < found < 100)
+        expect(page.locator("#kernels table")).to_have_attribute("aria-rowcount", str(many + 1))
+        settle(page)  # Heights of rows are known after they were drawn.
         height = scroll.evaluate("element => element.scrollHeight")
         widths = heads_of(page)
         scroll.evaluate("element => element.scrollTo(0, element.scrollHeight)")
         page.wait_for_selector(f"#kernels tr[data-row='{many - 1}']")
-        assert rows.count() < 100
+        eventually(page, rows.count, lambda found: found < 100)
         assert heads_of(page) == widths
         assert abs(scroll.evaluate("element => element.scrollHeight") - height) < 0.05 * height
-        head = page.locator("#kernels thead th").first.bounding_box()
-        place = scroll.bounding_box()
-        assert head is not None
-        assert place is not None
-        assert abs(head["y"] - place["y"]) < 3
+        head = standing(page, page.locator("#kernels thead th").first)
+        assert abs(head["y"] - standing(page, scroll)["y"]) < 3
         # Another order begins at the top, and the address has it.
         page.locator("#kernels").get_by_role("button", name="Kernel", exact=True).click()
-        page.wait_for_selector("#kernels tr[data-row='0']")
-        assert page.locator("#kernels tr[data-row='0']").inner_text().startswith("kernel_0")
-        assert page.locator("#kernels tr[data-row='11']").inner_text().startswith("kernel_11")
+        for at in (0, 11):
+            row = page.locator(f"#kernels tr[data-row='{at}'] td").first
+            expect(row).to_have_text(f"kernel_{at}")
         assert problems == []
 
 
@@ -219,15 +229,17 @@ def test_keys_go_through_a_long_table_from_end_to_end(browser: Browser, tmp_path
     with watched(browser) as (page, problems):
         page.goto(target.as_uri())
         page.get_by_role("button", name="Show all 400 rows").click()
+        settle(page)
         page.locator("#kernels tr[data-row='0']").focus()
         for at in range(120):
             # Rows are drawn as one scrolls: on a busy machine later than keys can be pressed.
             page.wait_for_selector(f"#kernels tr[data-row='{at + 1}']", state="attached")
             page.keyboard.press("j")
-        assert page.evaluate("document.activeElement.dataset.row") == "120"
-        assert page.locator("#kernels tbody tr:not(.room)").count() < 100
+        expect(page.locator("#kernels tr[data-row='120']")).to_be_focused()
+        rows = page.locator("#kernels tbody tr:not(.room)")
+        eventually(page, rows.count, lambda found: found < 100)
         page.keyboard.press("Enter")
-        assert "kernel=kernel_" in page.url
+        expect(page).to_have_url(re.compile("kernel=kernel_"))
         assert problems == []
 
 
@@ -238,10 +250,8 @@ def test_the_head_of_a_short_table_stays_below_that_of_the_page(
         opened(page, report)
         row = page.locator("#kernels tbody tr").nth(20)
         row.evaluate("row => row.scrollIntoView({ behavior: 'instant' })")
-        head = page.locator("#kernels thead th").first.bounding_box()
-        bar = page.locator("body header").bounding_box()
-        assert head is not None
-        assert bar is not None
+        head = standing(page, page.locator("#kernels thead th").first)
+        bar = standing(page, page.locator("body header"))
         assert abs(head["y"] - (bar["y"] + bar["height"])) < 4
         assert problems == []
 
@@ -249,23 +259,22 @@ def test_the_head_of_a_short_table_stays_below_that_of_the_page(
 def test_columns_are_chosen_and_stay_chosen(browser: Browser, report: str) -> None:
     with watched(browser) as (page, problems):
         opened(page, report)
-        heads = page.locator("#kernels thead th")
-        assert "Median" in " ".join(heads.all_inner_texts())
+        heads = page.locator("#kernels thead")
+        expect(heads).to_contain_text("Median")
         page.locator("#kernels .columns-of summary").click()
         page.locator("#kernels .columns-of").get_by_label("Median").uncheck()
+        expect(heads).not_to_contain_text("Median")
         page.locator("#kernels .columns-of").get_by_label("Category").uncheck()
-        assert "columns.kernels=name%2Ccalls%2Ctotal" in page.url
+        expect(page).to_have_url(re.compile("columns.kernels=name%2Ccalls%2Ctotal"))
         page.reload()
-        page.wait_for_selector("#kernels tbody tr")
-        found = " ".join(heads.all_inner_texts())
-        assert "Median" not in found
-        assert "Category" not in found
-        assert "Mean" in found
+        expect(heads).to_contain_text("Mean")
+        expect(heads).not_to_contain_text("Median")
+        expect(heads).not_to_contain_text("Category")
         page.locator("#kernels .columns-of summary").click()
         page.get_by_role("button", name="As many as fit").click()
-        assert "Median" in " ".join(heads.all_inner_texts())
+        expect(heads).to_contain_text("Median")
         page.go_back()
-        assert "Median" not in " ".join(heads.all_inner_texts())
+        expect(heads).not_to_contain_text("Median")
         assert problems == []
 
 
@@ -275,14 +284,14 @@ def test_the_back_button_works_after_a_reload(browser: Browser, report: str) -> 
         row = page.locator("#kernels tbody tr")
         for at in (0, 1):
             row.nth(at).locator("td").nth(2).click()
+            page.wait_for_selector(f"#kernels tbody tr:nth-child({at + 1}).on")
         page.reload()
-        page.wait_for_selector("#kernels tbody tr.on")
-        assert "on" in (row.nth(1).get_attribute("class") or "").split()
+        page.wait_for_selector("#kernels tbody tr:nth-child(2).on")
         page.go_back()
         page.wait_for_selector("#kernels tbody tr:first-child.on")
         page.go_back()
-        page.wait_for_selector("#kernels tbody tr.on", state="detached")
-        assert "kernel=" not in page.url
+        expect(page.locator("#kernels tbody tr.on")).to_have_count(0)
+        expect(page).not_to_have_url(re.compile("kernel="))
         assert problems == []
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import drawn, serving, watched
+from tests.browser.conftest import serving, settle, watched
 
 pytestmark = pytest.mark.browser
 PRINTED: dict[str, Any] = json.loads(Path("tests/data/suite_page.json").read_text("utf-8"))
@@ -28,6 +29,7 @@ def address() -> Iterator[str]:
 def table(page: Page, place: str) -> tuple[list[str], list[list[str]]]:
     """Heads of the columns, and the cells of each row."""
     page.wait_for_selector(f"{place} tbody tr")
+    settle(page)
     heads = page.locator(f"{place} > .table thead th").all_inner_texts()
     rows = page.locator(f"{place} > .table > .scroll > table > tbody").evaluate(CELLS)
     return [head.replace("\n", " ").rstrip("▾▴").strip() for head in heads], rows
@@ -95,15 +97,12 @@ def test_the_roofline_switches_its_hardware_at_an_address_of_its_own(
     with watched(browser) as (page, problems):
         page.goto(f"{address}/suite")
         chart = page.locator("#roofline .chart")
-        chart.wait_for()
-        drawn(page)
-        assert "H200" in (chart.get_attribute("aria-label") or "")
-        hollow = chart.locator("circle[stroke='#4778e5']").count()
+        expect(chart).to_have_attribute("aria-label", re.compile("H200"))
+        expect(chart.locator("circle[stroke='#4778e5']")).to_have_count(26)
         page.locator("#roofline").get_by_role("button", name="XPU-A").click()
         page.wait_for_selector("#roofline .chart[aria-label*='XPU-A']")
-        assert "roof=XPU-A" in page.url
-        assert hollow == 26
-        assert "26 of 26" in page.locator("#roofline .about").inner_text()
+        expect(page).to_have_url(re.compile("roof=XPU-A"))
+        expect(page.locator("#roofline .about")).to_contain_text("26 of 26")
         page.reload()
         page.wait_for_selector("#roofline .chart[aria-label*='XPU-A']")
         # Ticking another GPU leaves the chart on the one that was measured.
@@ -111,5 +110,5 @@ def test_the_roofline_switches_its_hardware_at_an_address_of_its_own(
         page.wait_for_selector("#roofline .chart[aria-label*='H200']")
         page.goto(f"{address}/suite?hardware=MI300X")
         page.wait_for_selector("#roofline .chart[aria-label*='MI300X']")
-        assert "nothing was measured" in page.locator("#roofline .about").inner_text()
+        expect(page.locator("#roofline .about")).to_contain_text("nothing was measured")
         assert problems == []

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 import solscope
 from solscope import attribute
 from solscope.pages.profile import profile_page
 from solscope.report.html import write_html
-from tests.browser.conftest import DEMOS, serving, watched
+from tests.browser.conftest import (
+    DEMOS,
+    drawn,
+    eventually,
+    serving,
+    settle,
+    standing,
+    until,
+    watched,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -53,28 +63,25 @@ def address() -> Iterator[str]:
             yield address
 
 
-def until(page: Page, condition: str) -> None:
-    """Wait for a condition. `wait_for_function` would need what the content policy forbids."""
-    for _ in range(200):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never true: {condition}")
-
-
 def opened(page: Page, where: str) -> None:
     page.goto(where)
     page.wait_for_selector(".timeline .lanes canvas")
-    until(page, f"{STATE}.tiles.base !== null")
+    until(page, f"{STATE}?.tiles.base != null")
+    drawn(page)
     page.locator(".timeline").scroll_into_view_if_needed()
-    page.wait_for_timeout(100)
+    standing(page, page.locator(".timeline"))
+
+
+def is_painted(page: Page) -> None:
+    eventually(page, lambda: page.evaluate(PAINTED), lambda colors: colors > 20)
 
 
 def open_first(page: Page, address: str) -> None:
     page.goto(address)
     page.get_by_role("link", name="vllm-b200").click()
     page.wait_for_selector(".timeline .lanes canvas")
-    until(page, f"{STATE}.tiles.base !== null")
+    until(page, f"{STATE}?.tiles.base != null")
+    drawn(page)
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])
@@ -82,9 +89,27 @@ def open_first(page: Page, address: str) -> None:
 def test_it_is_drawn_at_every_width(browser: Browser, report: str, width: int, dark: bool) -> None:
     with watched(browser, width=width, dark=dark) as (page, problems):
         opened(page, report)
-        assert page.evaluate(PAINTED) > 20
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        is_painted(page)
+        until(page, f"document.documentElement.scrollWidth <= {width}")
         assert problems == []
+
+
+def seen_when(page: Page, holds: Callable[[list[float]], bool]) -> list[float]:
+    """The part in sight, as soon as that holds."""
+    return eventually(page, lambda: page.evaluate(SEEN), holds)
+
+
+def at_rest(page: Page) -> list[float]:
+    """The part in sight, once it moves no more."""
+    before: list[float] = []
+    while (now := page.evaluate(SEEN)) != before:
+        before = now
+        settle(page)
+    return before
+
+
+def width_of(seen: list[float]) -> float:
+    return seen[1] - seen[0]
 
 
 def test_wheel_keys_and_drag_move_it(browser: Browser, report: str) -> None:
@@ -92,43 +117,38 @@ def test_wheel_keys_and_drag_move_it(browser: Browser, report: str) -> None:
         opened(page, report)
         lanes = page.locator(".timeline .lanes canvas")
         whole = page.evaluate(SEEN)
+        page.evaluate("scrollTo(0, 400)")
         lanes.hover(position={"x": 700, "y": 60})
+        below = page.evaluate("scrollY")
         page.mouse.wheel(0, -300)
-        page.wait_for_timeout(200)
+        until(page, f"scrollY < {below}")
         assert page.evaluate(SEEN) == whole, "the wheel scrolls the page until one has clicked"
         lanes.click(position={"x": 700, "y": 5})
         lanes.hover(position={"x": 700, "y": 60})
         page.mouse.wheel(0, -600)
-        page.wait_for_timeout(100)
-        near = page.evaluate(SEEN)
-        assert near[1] - near[0] < 0.8 * (whole[1] - whole[0])
+        near = seen_when(page, lambda now: width_of(now) < 0.8 * width_of(whole))
         page.keyboard.down("d")
-        page.wait_for_timeout(250)
+        seen_when(page, lambda now: now[0] > near[0])
         page.keyboard.up("d")
-        moved = page.evaluate(SEEN)
-        assert moved[0] > near[0]
+        moved = at_rest(page)
         page.keyboard.down("w")
-        page.wait_for_timeout(250)
+        seen_when(page, lambda now: width_of(now) < width_of(moved))
         page.keyboard.up("w")
-        closer = page.evaluate(SEEN)
-        assert closer[1] - closer[0] < moved[1] - moved[0]
-        box = lanes.bounding_box()
-        assert box is not None
+        closer = at_rest(page)
+        box = standing(page, lanes)
         page.mouse.move(box["x"] + 500, box["y"] + 60)
         page.mouse.down()
         page.mouse.move(box["x"] + 700, box["y"] + 60, steps=4)
         page.mouse.up()
-        assert page.evaluate(SEEN)[0] < closer[0]
+        seen_when(page, lambda now: now[0] < closer[0])
         page.keyboard.press("0")
-        page.wait_for_timeout(50)
-        assert page.evaluate(SEEN) == whole
+        seen_when(page, lambda now: now == whole)
         assert problems == []
 
 
 def choose_range(page: Page) -> None:
     """The middle tenth, along the ruler."""
-    box = page.locator(".timeline .head").bounding_box()
-    assert box is not None
+    box = standing(page, page.locator(".timeline .head"))
     y = box["y"] + box["height"] - 6
     left = box["x"] + 150 + (box["width"] - 150) * 0.5
     page.mouse.move(left, y)
@@ -151,12 +171,12 @@ def test_a_range_filters_the_tables_and_the_back_button_undoes_it(
             calls = page.locator("#kernels .about").inner_text()
             choose_range(page)
             page.wait_for_selector("#kernels h2:has-text('in range')")
-            assert "range=" in page.url
+            expect(page).to_have_url(re.compile("range="))
             page.get_by_role("button", name="Clear range").wait_for()
             found.append(page.locator("#kernels tbody").inner_text())
             page.go_back()
             page.wait_for_selector("#kernels h2:text-is('Kernels')")
-            assert page.locator("#kernels .about").inner_text() == calls
+            expect(page.locator("#kernels .about")).to_have_text(calls)
             assert problems == []
     assert found[0] == found[1], "a report adds up what the server says"
 
@@ -165,11 +185,8 @@ def test_a_link_shows_the_same_range_and_zoom(browser: Browser, report: str) -> 
     with watched(browser) as (page, problems):
         opened(page, f"{report}?view=40000000-41000000&range=40200000-40400000")
         page.wait_for_selector("#kernels h2:has-text('in range')")
-        assert page.evaluate(SEEN) == [40_000_000, 41_000_000]
-        assert (
-            "200.0 µs" in page.locator(".chosen").inner_text()
-            or "200 µs" in page.locator(".chosen").inner_text()
-        )
+        seen_when(page, lambda now: now == [40_000_000, 41_000_000])
+        expect(page.locator(".chosen")).to_have_text(re.compile(r"200(\.0)? µs"))
         assert problems == []
 
 
@@ -188,7 +205,9 @@ def test_a_search_goes_from_event_to_event(browser: Browser, report: str, addres
                 seen.append(page.evaluate(f"{STATE}.chosen.start"))
             box.press("Shift+Enter")
             until(page, f"{STATE}.chosen?.start === {seen[1]}")
-            assert page.locator(".timeline .chosen").inner_text().startswith("multimem_all_reduce")
+            expect(page.locator(".timeline .chosen")).to_have_text(
+                re.compile("^multimem_all_reduce")
+            )
             places.append(seen)
             box.fill("no such kernel")
             page.get_by_text("nothing found").wait_for()
@@ -206,18 +225,17 @@ def test_the_dashboard_asks_for_single_events_when_one_looks_closer(
         assert not page.evaluate(f"{STATE}.timeline.complete")
         page.evaluate(f"{STATE}.show(40e6, 41e6)")
         until(page, f"{STATE}.tiles.fine(0, 40e6, 41e6)")
-        page.wait_for_timeout(100)
         assert any("/events?" in url and "level=0" in url for url in asked)
-        assert page.evaluate(PAINTED) > 20
+        is_painted(page)
         assert problems == []
 
 
 def test_a_report_says_that_it_holds_a_part(browser: Browser, coarse: str) -> None:
     with watched(browser) as (page, problems):
         opened(page, coarse)
-        text = page.locator("#timeline .about").first.inner_text()
-        assert "This file holds" in text
-        assert "23,945 events" in text
+        about = page.locator("#timeline .about").first
+        expect(about).to_contain_text("This file holds")
+        expect(about).to_contain_text("23,945 events")
         assert problems == []
 
 
@@ -233,7 +251,6 @@ def test_names_are_text_and_never_markup(browser: Browser, tmp_path: Path) -> No
         lanes = page.locator(".timeline .lanes canvas")
         row = page.evaluate(f"{STATE}.rows.find((row) => row.title.includes('stream')).y")
         lanes.click(position={"x": 700, "y": row + 5})
-        page.locator(".timeline p.chosen").wait_for()
-        assert name in page.locator(".timeline p.chosen").inner_text()
-        assert page.locator(".timeline img").count() == 0
+        expect(page.locator(".timeline p.chosen")).to_contain_text(name)
+        expect(page.locator(".timeline img")).to_have_count(0)
         assert problems == []
