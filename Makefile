@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt src/solscope/_native/scanner.cpp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long s3 test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format commands schemas types docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long s3 test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format generated docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -79,16 +79,10 @@ audit-scripts:
 sbom: $(STAMP)
 	$(BIN)/python scripts/sbom.py
 
-# The command reference, from the help texts.
-commands: $(STAMP)
-	$(BIN)/python scripts/generate_commands.py
-
-schemas: $(STAMP)
-	$(BIN)/python scripts/generate_schemas.py
-
-# The front end's types, from the description of the JSON API.
-types: $(STAMP)
-	$(BIN)/python scripts/generate_types.py
+# Everything that is written from the sources: the table and the reference of commands, schemas, the
+# front end's types, the references of readers, operators and causes.
+generated: $(STAMP)
+	$(BIN)/python scripts/generate.py
 
 # The documentation site, from the same Markdown files: site/index.html. A broken link fails the build.
 # MkDocs gets an environment of its own, since the site needs nothing of solscope.
@@ -101,7 +95,7 @@ $(VENV)-docs/.installed: constraints.txt
 	touch $@
 
 # Rebuild the script and style of reports and dashboard (needs Node); what it writes is committed.
-web: types
+web: generated
 	cd frontend && npm ci --no-fund --no-audit && npm run build
 
 screenshots: $(STAMP)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
+from generate import ROOT, Files, main
 
 from solscope.pages.bench import BenchPage
 from solscope.pages.comparison import ComparisonPage
@@ -25,7 +25,7 @@ from solscope.pages.ranks import RanksPage
 from solscope.web.api import ENDPOINTS
 from solscope.web.openapi import openapi
 
-FILE = Path(__file__).parents[1] / "frontend" / "src" / "types.ts"
+FILE = ROOT / "frontend" / "src" / "types.ts"
 PAGES: tuple[type[msgspec.Struct], ...] = (
     ProfilePage,
     ComparisonPage,
@@ -35,7 +35,7 @@ PAGES: tuple[type[msgspec.Struct], ...] = (
 )
 """Pages of a report; the first field of each, `kind`, says which one it is."""
 PREFIX = "#/components/schemas/"
-HEADER = """// The answers of the JSON API and the pages of reports. Written by `make types`
+HEADER = """// The answers of the JSON API and the pages of reports. Written by `make generated`
 // (scripts/generate_types.py) from the Python types: change those.
 """
 REPORT = """export interface ReportData {
@@ -51,6 +51,11 @@ PLAIN = {
     "boolean": "boolean",
     "null": "null",
 }
+
+
+def files() -> Files:
+    """The file."""
+    return {FILE: render()}
 
 
 def render() -> str:
@@ -111,16 +116,5 @@ def _array(schema: dict[str, Any]) -> str:
     return f"({items})[]" if " | " in items else f"{items}[]"
 
 
-def main() -> int:
-    """Write the file, or check it."""
-    if "--check" in sys.argv:
-        current = FILE.read_text(encoding="utf-8") == render()
-        if not current:
-            sys.stderr.write(f"{FILE} is out of date: run `make types`\n")
-        return 0 if current else 1
-    FILE.write_text(render(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main([files]))

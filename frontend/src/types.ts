@@ -1,4 +1,4 @@
-// The answers of the JSON API and the pages of reports. Written by `make types`
+// The answers of the JSON API and the pages of reports. Written by `make generated`
 // (scripts/generate_types.py) from the Python types: change those.
 
 export interface Allocating {

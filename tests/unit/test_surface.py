@@ -12,7 +12,7 @@ import pytest
 
 import solscope
 from solscope.cli import app
-from solscope.cli.commands import COMMANDS
+from solscope.cli.command_table import COMMANDS
 from solscope.readers import READER_MODULES
 from solscope.readers.kineto_core import native_scanner
 

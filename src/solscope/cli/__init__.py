@@ -20,7 +20,8 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from solscope._version import __version__
-from solscope.cli.commands import COMMANDS, LazyCommands, Program
+from solscope.cli.command_table import COMMANDS
+from solscope.cli.commands import LazyCommands, Program
 from solscope.errors import SolscopeError
 
 BUG = 70

@@ -79,8 +79,9 @@ def choose(head: Head) -> Reader:
         claims = ", ".join(reader.name for reader in matches)
         raise UnknownFormatError(f"{head.path}: several readers claim this file ({claims})")
     raise UnknownFormatError(
-        f"{head.path}: unknown profile format ({_describe(head.data)}); supported: Kineto traces, "
-        "nsys .sqlite and stats, rocprofv3 JSON, metrics and behavior CSV, packed recordings"
+        f"{head.path}: unknown profile format ({_describe(head.data)}); readers: "
+        + ", ".join((*READER_MODULES, *(reader.name for reader in other_readers().readers)))
+        + "; `solscope doctor` says what each reads"
         + "".join(f"; {failure}" for failure in failed)
     )
 

@@ -48,7 +48,22 @@ _MAX_CALLS = 10**15
 
 
 class BehaviorCsvReader:
-    """Behavior CSVs and their counter files."""
+    """Time, calls and counters by cycle and function, as cycle-based diagnosis tools write them.
+
+    Also the samples of their counters. Columns and units: [behavior CSV](behavior-csv.md).
+
+    **Accepts**: CSV whose header names at least `cycle`, `function_name`, `beta_pct`, `anchor_name`
+    and `anchor_dur_us`, in any order; or counters with `counter_name`, `timestamp` and `value`.
+    Plain, gzip or zstd. At most 1 GiB.
+
+    **Fills** the [cycle table](events.md#cycle-table), and the aggregate table from its GPU
+    functions. A metric `N/A` is null and counted, never dropped. Counter files (`X_perf_data.csv`
+    and `X_counters_data.csv`, or `X.behavior.csv` and `X.counters.csv`) become the metric table.
+    There is no timeline inside a cycle: span, busy, idle and exposed times are null.
+
+    **Warnings**: `no_reading`, `several_anchors`, `several_processes`, `damaged_rows`,
+    `metrics_only`, `metrics_damaged`.
+    """
 
     name = "behavior_csv"
     summary = "behavior CSV: time, calls and counters by cycle and function"

@@ -22,7 +22,27 @@ if TYPE_CHECKING:
 
 
 class KinetoReader:
-    """Reads Chrome traces of the PyTorch profiler."""
+    """PyTorch profiler (Kineto) Chrome traces, from `torch.profiler`, vLLM, SGLang and others.
+
+    **Accepts**: a JSON object with `traceEvents`, or a bare array of events; plain, gzip or zstd.
+    Old and new versions: microsecond integers or nanosecond fractions, `Kernel` or `kernel`, CUDA
+    or HIP. Broken JSON inside events: control characters, invalid UTF-8, `inf` and `nan`, numbers
+    in quotes. Truncated files. Several ranks merged into one file.
+
+    **Fills**: every column of the event table that the trace records. Flow arrows, instant events
+    and viewer metadata are counted in `events_in_file` and not kept. On ROCm, copies and fills that
+    are filed as kernels (`CopyHostToDevice`, `FillBuffer`) become memcpy and memset. The message
+    sizes that NCCL kernels record (`In msg nelems`, `dtype`, `Group size`, sizes of parts) become
+    their inputs if none are recorded. Metadata: devices, framework (guessed from names), versions,
+    rank and world size (`distributedInfo`, else the file name), stage (`-DECODE`, `-EXTEND` in the
+    file name), wall clock.
+
+    **Streams**: memory grows with the table, not with the file. Two scanners give the same columns:
+    a native one and a pure-Python one; `solscope doctor` says which is in use.
+
+    **Warnings**: `truncated`, `damaged_events`, `missing_duration`, `negative_duration`,
+    `absurd_number`, `unknown_category`.
+    """
 
     name = "kineto"
     summary = "PyTorch profiler (Kineto) traces: .json, .json.gz, .json.zst"

@@ -50,7 +50,17 @@ class _Samples(NamedTuple):
 
 
 class MetricsReader:
-    """Metrics files."""
+    """Sensor samples: CSV with the header `t_ns,metric,device,value`, or Parquet of these columns.
+
+    **Accepts**: `device` empty or `Host` for the host, `0` or `GPU 0` for a GPU. At most 1 GiB.
+
+    **Fills** the [metric table](events.md#metric-table). A file `X.metrics.csv` or
+    `X.metrics.parquet` next to `X.json`, `X.trace.json.gz`, `X.sqlite` and the like is loaded with
+    that profile. Opened alone, it is a profile without events.
+
+    **Warnings**: `metrics_only`, `damaged_rows`, `metrics_damaged`, `metrics_unaligned`,
+    `metrics_outside`.
+    """
 
     name = "metrics"
     summary = "sensor samples (t_ns, metric, device, value) as CSV or Parquet"

@@ -24,7 +24,16 @@ _MARK = b"QuadD"
 
 
 class NsysReportReader:
-    """Reads a report by exporting it first; needs `nsys` on PATH."""
+    """Nsight Systems `.nsys-rep` and `.qdrep` reports.
+
+    The format is not published, so `nsys export` converts the report to SQLite in a temporary
+    folder, which is removed afterwards.
+
+    **Needs** `nsys` on the PATH. Without it, the error shows the command to run on a machine that
+    has it.
+
+    **Fills** and **warnings**: as `nsys_sqlite`.
+    """
 
     name = "nsys_report"
     summary = "Nsight Systems .nsys-rep report, exported with `nsys` when it is installed"

@@ -324,7 +324,24 @@ def _warnings(export: Export, events: pl.DataFrame, path: Path) -> tuple[Profile
 
 
 class NsysSqliteReader:
-    """Reads what `nsys export --type sqlite` and `nsys profile --stats=true` write."""
+    """Nsight Systems `.sqlite` exports of any schema version.
+
+    **Accepts**: any SQLite file with at least one table of CUDA or NVTX events. Columns missing in
+    a version are read as null. A compressed file must be decompressed first.
+
+    **Fills**: kernels with grid, block and graph ids; memcpy and memset with bytes; collapsed
+    graphs (kind `graph`); CUDA runtime and driver calls; synchronization; NVTX ranges as
+    annotations; profiler overhead. Device ordinals are those of the machine, not of the process.
+    Several processes with GPU work become ranks 0, 1, ... in order of process id. There are no
+    operators or shapes in this format.
+
+    **Reads only** the tables and columns in `ALLOWED`; SQLite itself blocks the rest. The
+    environment and arguments of the profiled process stay in the file. The file is opened
+    read-only.
+
+    **Warnings**: `truncated`, `no_gpu_activity`, `graph_collapsed`, `negative_duration`,
+    `no_start`.
+    """
 
     name = "nsys_sqlite"
     summary = "Nsight Systems .sqlite export: kernels, copies, CUDA calls, syncs, NVTX, graphs"

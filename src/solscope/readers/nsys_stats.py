@@ -131,7 +131,20 @@ class _Scanned:
 
 
 class NsysStatsReader:
-    """`nsys stats` summaries."""
+    """Kernel and memory summaries of `nsys stats`.
+
+    CSV, TSV, markdown, the printed report, or any of these pasted into other text.
+
+    **Accepts**: tables with a known header, with units in the header or in the cells (s, ms, us,
+    μs, ns). Several tables in one file add up; a table that repeats earlier rows does not count
+    twice. Tables of host calls, ranges and sizes are left out. UTF-16, as PowerShell writes it. At
+    most 256 MiB.
+
+    **Fills** the aggregate table; the event table stays empty. `total_ns` is the printed total to
+    its last digit. There is no timeline: span, busy, idle and exposed times are null.
+
+    **Warnings**: `ignored_text`, `ignored_tables`, `damaged_rows`.
+    """
 
     name = "nsys_stats"
     summary = "nsys stats kernel and memory summaries: CSV, TSV, markdown, printed or pasted text"

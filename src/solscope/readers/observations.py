@@ -26,7 +26,21 @@ _KINDS = {"memcpy": "memcpy", "memset": "memset"}
 
 
 class ObservationsReader:
-    """Packed recordings."""
+    """Packed recordings: what `solscope lab pack` writes.
+
+    They have what a diagnosis needs of a run: a few kilobytes instead of megabytes.
+
+    **Accepts**: JSON whose first member is `solscope_observations`, of version 1; plain, gzip or
+    zstd. At most 64 MiB.
+
+    **Fills** the aggregate table, one row per class of kernels or copies with calls, total, mean
+    and median, and the [metric table](events.md#metric-table). `show` also has the steps.
+    `diagnose` uses all of it and gives the same answer as for the trace that was packed. There are
+    no events: span, busy, idle and exposed times are null, and layers, operators and `gate` need
+    the trace. A redacted copy keeps only the tables.
+
+    **Warnings**: `packed`, and those of the trace that was packed.
+    """
 
     name = "observations"
     summary = "packed recordings: steps, kernels and sensors of one run, without events"

@@ -162,7 +162,18 @@ class _File(msgspec.Struct, rename={"processes": "rocprofiler-sdk-tool"}):
 
 
 class RocprofReader:
-    """rocprofv3 JSON."""
+    """rocprofv3 JSON (`{"rocprofiler-sdk-tool": ...}`), of one or several processes.
+
+    **Accepts**: complete files of at most 4 GiB decompressed. A truncated file cannot be read.
+    Memory grows with the file.
+
+    **Fills**: kernels with grid (in work-groups) and block, copies with bytes, HIP, HSA and RCCL
+    calls as runtime, markers as annotations. Several processes become ranks 0, 1, .... Fills run as
+    kernels in this format. Command line and configuration are never decoded. There is no wall
+    clock.
+
+    **Warnings**: `damaged_events`, `no_gpu_activity`.
+    """
 
     name = "rocprof"
     summary = "rocprofv3 JSON results: kernels, copies, HIP, HSA and RCCL calls, markers"

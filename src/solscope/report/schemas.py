@@ -1,6 +1,6 @@
 """The JSON Schema of every form, made from the types of the results.
 
-`make schemas` writes them to `docs/reference/schemas/`; a test runs the commands and checks what
+`make generated` writes them to `docs/reference/schemas/`; a test runs the commands and checks what
 they print against these.
 """
 

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from solscope.cli import app
-from solscope.cli.commands import COMMANDS
+from solscope.cli.command_table import COMMANDS
 
 
 def pages(command: click.Command, name: str) -> Iterator[tuple[str, str]]:

@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from solscope.hardware import find
-from solscope.operators import OPERATOR_MODULES, operator
-from solscope.operators.base import Operator
+from solscope.operators import operator
 from solscope.suite.atrex import load_suite
 from solscope.suite.axes import suite_axes
 from solscope.suite.published import sol_us
 from solscope.suite.tables import RooflineRow, ShapeRow, SuiteRow, corrected_sol_us
 
 DOCS = Path(__file__).parents[3] / "docs"
-REFERENCE = DOCS / "reference" / "operators.md"
-UPDATE = os.environ.get("SOLSCOPE_UPDATE_GOLDEN") == "1"
-MARK = "<!-- From here on written by tests/unit/operators/test_docs.py -->"
-
-
-def words(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
-def section(op: Operator) -> str:
-    """One operator: what, axes, and the docstring of its file, which has the formulas."""
-    optional = f"; optional {words(op.optional)}" if op.optional else ""
-    suite = f", in the suite as `{op.suite_id}`" if op.suite_id else ""
-    text = inspect.getdoc(sys.modules[OPERATOR_MODULES[op.name]]) or ""
-    return (
-        f"### {op.name}\n\n{op.title}. Category `{op.category}`{suite}.\n"
-        f"Axes: {words(op.axes)}{optional}.\n\n```text\n{text}\n```\n"
-    )
-
-
-def test_reference_has_every_operator() -> None:
-    expected = "\n".join(section(operator(name)) for name in OPERATOR_MODULES)
-    text = REFERENCE.read_text("utf-8")
-    if UPDATE:
-        text = f"{text.partition(MARK)[0]}{MARK}\n\n{expected}"
-        REFERENCE.write_text(text, "utf-8")
-    assert text.partition(f"{MARK}\n\n")[2] == expected
 
 
 def span(ratios: list[float]) -> str:

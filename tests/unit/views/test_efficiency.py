@@ -14,6 +14,8 @@ from solscope.views.operators import named_hardware
 from tests.making import attributed, event
 from tests.recordings import recording
 
+COMMAND_LINES = ["efficiency demo:h200-normal", "efficiency --by layer demo:h200-normal"]
+"""What `test_json_output.py` runs."""
 MS = 1_000_000
 H200 = named_hardware("H200")
 PEAK, HBM = H200.peaks["tensor.bf16"].value, H200.memory["hbm.bandwidth"].value

@@ -10,6 +10,8 @@ from solscope.views.host import OUTSIDE, HostTable, host_table
 from tests.making import attributed, event
 from tests.recordings import recording
 
+COMMAND_LINES = ["host demo:h200-normal"]
+"""What `test_json_output.py` runs."""
 US = 1000
 
 

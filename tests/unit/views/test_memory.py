@@ -17,6 +17,8 @@ from solscope.views.memory import OUTSIDE, memory_table
 from tests.making import attributed, event
 from tests.recordings import recording
 
+COMMAND_LINES = ["memory demo:qwen-h100"]
+"""What `test_json_output.py` runs."""
 MB = 1_000_000
 US = 1000
 

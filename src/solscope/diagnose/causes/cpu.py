@@ -6,6 +6,10 @@ from solscope.diagnose.causes.base import Cause, Support
 from solscope.diagnose.evidence import gpu, host, work
 from solscope.diagnose.evidence.base import any_of, in_families, negate
 
+host_copies_same = negate(
+    host.host_copies_slower, "Copies inside host memory lost no more time than other host code."
+)
+
 CAUSES = (
     Cause(
         id="cpu_contention",
@@ -49,7 +53,7 @@ CAUSES = (
             Support(0.5, host.slower_ops),
             Support(0.5, host.stopped_everywhere),
             Support(1.0, host.process_stopped),
-            Support(0.8, negate(host.host_copies_slower)),
+            Support(0.8, host_copies_same),
         ),
         forbidden=(
             host.waits_for_core,

@@ -9,7 +9,7 @@ from solscope.diagnose.findings.findings import Findings
 
 
 def bandwidth_taken(f: Findings) -> Answer:
-    """Others use many cores, our thread keeps its own, and yet runs slower."""
+    """Other processes use many cores; the main thread keeps its own, and yet runs slower."""
     foreign, queue = host.many_cores_busy(f), host.waits_for_core(f)
     running = host.runs_longer(f)
     if None in (foreign.holds, queue.holds, running.holds):
@@ -19,7 +19,7 @@ def bandwidth_taken(f: Findings) -> Answer:
 
 
 def looks_like_collections(f: Findings) -> Answer:
-    """Long pauses of a running thread in plain Python, with nothing else that explains them."""
+    """A running thread pauses for long, or with a grown heap, in one section of plain Python."""
     if host.collections_grew(f).holds is not None:
         return Answer(False, "garbage collections are recorded and do not explain it")
     heap = any_of(host.heap_grew, host.long_pause)

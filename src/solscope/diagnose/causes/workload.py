@@ -24,8 +24,7 @@ CAUSES = (
         family="workload",
         title="different batch sizes",
         summary="Steps have more or fewer requests, so each does a different amount of work. "
-        "Not a fault: "
-        "compare runs under the same load, or per token.",
+        "Not a fault: compare runs under the same load, or per token.",
         strength=3.5,
         required=(work.batch_differs,),
         explains=in_families("compute", "memcpy", "comm", "host", "sync", "launch_wait"),
@@ -38,8 +37,8 @@ CAUSES = (
         id="workload_context",
         family="workload",
         title="different context lengths",
-        summary="Attention reads more (or fewer) keys per request. With recorded shapes that is "
-        "seen; without them, as under CUDA graphs, attention alone takes longer with the same "
+        summary="Attention reads more (or fewer) keys per request. Recorded shapes show this "
+        "directly; without them, as with CUDA graphs, attention alone takes longer with the same "
         "kernel and grid. Not a fault: compare runs at the same point of their requests.",
         strength=3.0,
         required=(any_of(work.context_in_shapes, work.attention_alone),),

@@ -1,11 +1,13 @@
 """The contract of a check: one question to the findings.
 
 It answers yes, no, or null where the recordings do not tell: a missing sensor says nothing, for or
-against.
+against. The first paragraph of its docstring is a sentence that is true if it holds; the reference
+of causes quotes it.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -25,6 +27,12 @@ class Answer(NamedTuple):
 Check = Callable[[Findings], Answer]
 
 
+def statement(check: Check) -> str:
+    """What is true if the check holds, as its docstring says."""
+    first, _, _ = (inspect.getdoc(check) or "").partition("\n\n")
+    return " ".join(first.split())
+
+
 def any_of(*checks: Check) -> Check:
     """Holds when one of the checks does; null if none does and one is unknown."""
 
@@ -36,16 +44,19 @@ def any_of(*checks: Check) -> Check:
         unknown = any(answer.holds is None for answer in answers)
         return Answer(None if unknown else False, SEPARATOR.join(a.text for a in answers))
 
+    quoted = [f'"{statement(check).rstrip(".")}"' for check in checks]
+    any_check.__doc__ = f"Any of: {', '.join(quoted)}."
     return any_check
 
 
-def negate(check: Check) -> Check:
-    """Holds when the check does not; null stays null."""
+def negate(check: Check, sentence: str) -> Check:
+    """Holds when the check does not; null stays null. `sentence` is true if it holds."""
 
     def negated(findings: Findings) -> Answer:
         answer = check(findings)
         return Answer(None if answer.holds is None else not answer.holds, answer.text)
 
+    negated.__doc__ = sentence
     return negated
 
 

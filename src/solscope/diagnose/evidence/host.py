@@ -268,7 +268,7 @@ def stalled_by_io(f: Findings) -> Answer:
 
 
 def memory_pressure(f: Findings) -> Answer:
-    """Pages have to be fetched, or tasks wait for memory."""
+    """Pages have to be fetched (major faults), or tasks wait for memory."""
     faults, pressure = (
         f.sensors.per_step("page_faults_major"),
         f.sensors.counter("psi_memory_some_ns"),
@@ -389,7 +389,7 @@ def plain_python(f: Findings) -> Answer:
 
 
 def collections_grew(f: Findings) -> Answer:
-    """Garbage collections, as the recording shows them."""
+    """Recorded garbage collections grew (an annotation named gc, or `gc_ns`)."""
     tile = f.parts.by_family["gc"]
     counter = f.sensors.of_added_time("gc_ns")
     marked = [s for s in f.host.sections if _is_gc(s.name)]

@@ -50,7 +50,7 @@ def _grids_scaled(f: Findings) -> Answer:
 
 
 def context_in_shapes(f: Findings) -> Answer:
-    """Attention with the same queries over longer or shorter keys.
+    """Attention with the same queries reads longer or shorter keys.
 
     Contexts grow from step to step, so that runs of the same requests hardly ever have the same
     set of lengths: what counts is the mean.
