@@ -3,8 +3,7 @@
     python scripts/generate_command_table.py [--check]
 
 The modules in `cli/commands/` are parsed and not imported, so that a command can be found by this
-script before the program has it. Commands keep the order that they have in the table; a new one
-comes last.
+script before the program has it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ FILE = CLI / "command_table.py"
 HEADER = '''\
 """All commands with their short helps, so that `solscope --help` imports none of them.
 
-Written by `make generated` from the modules in `cli/commands/`. Lines keep their order: move one
-to change the place of its command in the help.
+Written by `make generated` from the modules in `cli/commands/`.
 """
 
 from __future__ import annotations
@@ -34,8 +32,7 @@ COMMANDS = {
 def files() -> Files:
     """The table."""
     table = short_helps(CLI / "commands")
-    order = [*(name for name in listed(FILE) if name in table), *table]
-    lines = [f"    {_quoted(name)}: {_quoted(table[name])},\n" for name in dict.fromkeys(order)]
+    lines = [f"    {_quoted(name)}: {_quoted(text)},\n" for name, text in table.items()]
     return {FILE: HEADER + "".join(lines) + "}\n"}
 
 
@@ -52,16 +49,6 @@ def short_help(module: Path) -> str:
         if keyword.arg == "short_help":
             return str(ast.literal_eval(keyword.value))
     raise SystemExit(f"{module}: no function `command` that is a click command with a short_help")
-
-
-def listed(file: Path) -> list[str]:
-    """Names in the table as it is."""
-    if not file.is_file():
-        return []
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign):
-            return list(ast.literal_eval(node.value))
-    return []
 
 
 def _keywords(tree: ast.Module) -> Iterator[ast.keyword]:
