@@ -1,10 +1,12 @@
 """How far `solscope whatif` is off: predictions of recordings from other recordings, as Markdown.
 
-    python scripts/score_whatif.py RECORDINGS [--shared ../shared/data]
+    python scripts/score_whatif.py RECORDINGS [--shared ../shared/data] [--cases FILE]
+    python scripts/score_whatif.py --from results/whatif/cases.jsonl
 
 RECORDINGS is a folder that `scripts/record_whatif.py` wrote on a GPU: steps of two models over
 batch and context, launched eagerly and from graphs, with their times without a profiler
-(`truth.jsonl`). The figures in docs/explain/what-if.md are its output.
+(`truth.jsonl`). `--cases` writes every prediction, from which `--from` makes the same table. The
+figures in docs/explain/what-if.md are its output.
 """
 
 from __future__ import annotations
@@ -25,6 +27,11 @@ from solscope.whatif.recorded_step import RecordedStep, recorded_step
 from solscope.whatif.scenario import Scenario
 
 Point = tuple[int, int]
+HEAD = (
+    "| question | predictions | median error | 90 % below | in interval | half width | roofline "
+    "| by peak |",
+    "|---|--:|--:|--:|--:|--:|--:|--:|",
+)
 
 
 class Case(NamedTuple):
@@ -43,17 +50,42 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("recordings", type=Path)
+    parser.add_argument("recordings", type=Path, nargs="?")
     parser.add_argument("--shared", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--cases", type=Path, help="write every prediction to this file")
+    parser.add_argument("--from", type=Path, dest="written", help="predictions written before")
     given = parser.parse_args()
-    print(
-        "| question | predictions | median error | 90 % below | in interval | half width |", end=""
+    if (given.recordings is None) == (given.written is None):
+        parser.error("give the folder of recordings, or --from a file of predictions")
+    asked = (
+        questions(given.recordings, given.shared) if given.recordings else read_cases(given.written)
     )
-    print(" roofline | by peak |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
-    for label, cases in questions(given.recordings, given.shared):
-        print(row(label, list(cases)), flush=True)
+    answered: dict[str, list[Case]] = {}
+    print("\n".join(HEAD))
+    for label, cases in asked:
+        answered[label] = list(cases)
+        print(row(label, answered[label]), flush=True)
+    if given.cases:
+        write_cases(given.cases, answered)
     return 0
+
+
+def write_cases(path: Path, answered: dict[str, list[Case]]) -> None:
+    """One line per prediction, in ms rounded to ns."""
+    lines = [
+        json.dumps({"question": label} | {n: round(v, 6) for n, v in case._asdict().items()})
+        for label, cases in answered.items()
+        for case in cases
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def read_cases(path: Path) -> Iterator[tuple[str, list[Case]]]:
+    """Questions with the predictions that `write_cases` wrote."""
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    for label in dict.fromkeys(case["question"] for case in written):
+        own = [case for case in written if case["question"] == label]
+        yield label, [Case(*(case[name] for name in Case._fields)) for case in own]
 
 
 def row(label: str, cases: list[Case]) -> str:

@@ -10,6 +10,8 @@ from solscope.whatif.scenario import Scenario
 from solscope.whatif.timing import HOST_NOISE, QUANTIZE_US
 
 _UNMEASURED = "the error of this is not measured"
+_MEASURED_GPUS = frozenset(("H100", "MI300X"))
+"""GPUs that the same work was recorded on; docs/explain/what-if.md has the errors between them."""
 
 
 def assumptions(step: RecordedStep, scenario: Scenario) -> list[str]:
@@ -19,9 +21,11 @@ def assumptions(step: RecordedStep, scenario: Scenario) -> list[str]:
         "each operator keeps its efficiency: latency for small calls, share of the bound for large",
     ]
     if scenario.gpu is not None:
+        both = {scenario.gpu.name, step.card.name}
+        measured = "" if both <= _MEASURED_GPUS else f"; {_UNMEASURED}"
         said.append(
             f"kernels for the {scenario.gpu.name} are as good as those recorded on the "
-            f"{step.card.name}; the host is as fast"
+            f"{step.card.name}; the host is as fast{measured}"
         )
     if scenario.dtype is not None:
         said.append(_of_dtype(step, scenario.dtype))
@@ -64,5 +68,5 @@ def _of_host(step: RecordedStep, scenario: Scenario) -> list[str]:
         return []
     return [
         "the host takes as long as recorded, the profiler's own time included; the interval lets "
-        f"it be {HOST_NOISE:g} x as fast or as slow"
+        f"it be {HOST_NOISE:g} x as fast or as slow, as the same code was in other recordings"
     ]

@@ -128,8 +128,11 @@ def command(
     """Predict how long a step would take on another GPU, with other sizes or settings.
 
     Every operator keeps the efficiency that it has in this recording. Lists and sweeps give one
-    scenario per combination. The interval and the assumptions are part of the answer; the docs say
-    how often predictions were right (what-if).
+    scenario per combination. The interval and the assumptions are part of the answer.
+
+    Errors were measured for --batch and --context in decode, --graphs, --dtype fp8, and --gpu from
+    H100 to MI300X and back; the docs have them (what-if). For --tp, other dtypes, other GPUs and
+    prefill they are not known. Without --graphs, the host decides, and the interval is wide.
 
     \b
     Examples:
