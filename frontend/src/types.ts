@@ -861,6 +861,7 @@ export interface PhaseKernels {
   phase: string | null;
   per: "profile" | "step";
   steps: (number | null)[];
+  basis: StepBasis[];
   devices: (number | null)[];
   before_ms: number;
   after_ms: number;
@@ -1250,7 +1251,7 @@ export interface StepBasis {
   steps: number;
   of: number;
   step_ms: number;
-  measured: "extent" | "recording" | "start_to_start";
+  measured: "extent" | "recording" | "start_to_start" | "stated";
   left_out: LeftOut;
   outlier_ms: number | null;
 }

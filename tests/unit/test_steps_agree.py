@@ -83,6 +83,9 @@ def said(profile: Attributed) -> Iterator[tuple[str, StepBasis, float]]:
         for side in phase.steps:
             if side is not None:
                 yield "compare", side.basis, side.time_ms
+    for of_kernels in compare_kernels(profile, profile).phases:
+        for basis in of_kernels.basis:
+            yield "compare --kernels", basis, basis.step_ms
     for check in gate(profile, profile, 0.03).checks:
         assert check.baseline_ms is not None
         yield "gate", check.basis[0], check.baseline_ms
@@ -124,8 +127,9 @@ def test_all_commands_leave_out_the_same_steps() -> None:
     assert basis.left_out == LeftOut(last=1, outlier=1)
     assert basis.step_ms == pytest.approx(sum(LENGTHS[:3] + LENGTHS[4:7]) / 6 / 1e3)
     assert basis.outlier_ms == pytest.approx(0.9)
-    counted = compare_kernels(profile, profile).phases[0].steps
-    assert counted == [6, 6]
+    kernels = compare_kernels(profile, profile).phases[0]
+    assert kernels.steps == [6, 6]
+    assert kernels.basis == [basis, basis]
 
 
 def test_the_commands_print_the_same_step_time(

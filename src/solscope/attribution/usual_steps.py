@@ -12,7 +12,8 @@ these are left out:
   profilers, and one pause would hide what every other step is like. Where many steps are that long,
   they are what the phase is like, and stay.
 
-A profile without steps is one recording, measured from its first activity to its last.
+A profile without steps is one recording, measured from its first activity to its last. A file that
+states how long each of its steps took (`readers/behavior_csv.py`) has no last step to leave out.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RARE = 0.1
 """Share of the steps of a phase that outliers have at most; one step can always be one."""
 WHOLE = "whole_profile"
 """`found_by` of a profile in which no steps were found."""
-Measured = Literal["start_to_start", "extent", "recording"]
+Measured = Literal["start_to_start", "extent", "stated", "recording"]
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -59,7 +60,8 @@ class StepBasis(msgspec.Struct, frozen=True):
     """Step time, mean: from the start of a step to the start of the next."""
     measured: Measured
     """`extent`: to the last activity of the step, since no step of this phase is followed by
-    another; `recording`: there are no steps, so this is the time of the recording."""
+    another; `stated`: as the file states it; `recording`: there are no steps, so this is the time
+    of the recording."""
     left_out: LeftOut
     outlier_ms: float | None
     """Mean step time of the outliers; null without any."""
@@ -139,10 +141,10 @@ def usual_numbers(attributed: Attributed) -> list[int]:
     return [number for phase in usual_steps(attributed) for number in phase.numbers]
 
 
-def select_usual(steps: pl.DataFrame, *, to_end: bool = False) -> list[UsualSteps]:
-    """The usual steps of a table of steps; `to_end`: their lengths are recorded."""
+def select_usual(steps: pl.DataFrame, *, stated: bool = False) -> list[UsualSteps]:
+    """The usual steps of a table of steps; `stated`: each ends when the file says so."""
     following = pl.col("start_ns").shift(-1).over("process")
-    if to_end:
+    if stated:
         following = pl.lit(None, pl.Int64)
     timed = (
         steps.filter(pl.col("start_ns").is_not_null())
@@ -157,7 +159,8 @@ def select_usual(steps: pl.DataFrame, *, to_end: bool = False) -> list[UsualStep
     marked = timed.filter(pl.col("found_by") != WHOLE)
     if marked.is_empty():
         return _recording(timed)
-    phases = [_of_phase(rows) for rows in marked.partition_by("phase", maintain_order=True)]
+    short: Measured = "stated" if stated else "extent"
+    phases = [_of_phase(rows, short) for rows in marked.partition_by("phase", maintain_order=True)]
     selected = [phase for phase in phases if phase is not None]
     return sorted(selected, key=lambda phase: -int(phase.whole["wall_ns"].sum()))
 
@@ -170,8 +173,11 @@ def _recording(timed: pl.DataFrame) -> list[UsualSteps]:
     return [UsualSteps(whole["phase"][0], whole, none, "recording")]
 
 
-def _of_phase(rows: pl.DataFrame) -> UsualSteps | None:
-    """The usual steps of one phase; null where all of them are cut."""
+def _of_phase(rows: pl.DataFrame, unfollowed: Measured) -> UsualSteps | None:
+    """The usual steps of one phase; null where all of them are cut.
+
+    `unfollowed`: what the step time is where no step follows another.
+    """
     whole = rows.filter(~pl.col("cut"))
     if whole.is_empty():
         return None
@@ -193,5 +199,5 @@ def _of_phase(rows: pl.DataFrame) -> UsualSteps | None:
         phase=rows["phase"][0],
         table=usual.drop("followed"),
         others=others.with_columns(reason.alias("reason")).drop("followed"),
-        measured="start_to_start" if followed else "extent",
+        measured="start_to_start" if followed else unfollowed,
     )

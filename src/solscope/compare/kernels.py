@@ -1,6 +1,6 @@
 """What got slower, kernel by kernel: two profiles, their kernels matched as the same work.
 
-Times are per step and GPU over the complete steps of a phase, as in `compare`. Each kernel is in
+Times are per step and GPU over the usual steps of a phase, as in `compare`. Each kernel is in
 one row, so the differences of all rows sum to the difference in GPU time. With enough steps on both
 sides a row has an interval; rows whose interval contains 0 are noise. Profiles without steps of a
 common phase are compared as a whole.
@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.attribution.usual_steps import StepBasis
 from solscope.compare.gate import MIN_STEPS
 from solscope.compare.kernel_alignment import align, numbered
 from solscope.compare.kernel_matching import (
@@ -82,7 +83,9 @@ class PhaseKernels(ComparedPhase, frozen=True):
     """The kernels of one phase."""
 
     steps: list[int | None]
-    """Complete steps, before and after; null for totals."""
+    """Usual steps, before and after; null for totals."""
+    basis: list[StepBasis]
+    """These steps of each side, and which ones were left out; empty for totals."""
     devices: list[int | None]
     """GPUs that worked in them; null for totals."""
     before_ms: float
@@ -117,9 +120,10 @@ def compare_kernels(
     units = [[steps_unit(side, p) for side in sides] for p in chosen]
     if chosen:
         steps = [[_of_unit(*pair) for pair in zip(sides, row, strict=True)] for row in units]
-        phases = [_phase(p, "step", row) for p, row in zip(chosen, steps, strict=True)]
+        bases = [[unit.usual.basis for unit in row if unit.usual] for row in units]
+        phases = [_phase(*phase) for phase in zip(chosen, bases, steps, strict=True)]
     else:
-        phases = [_phase(None, "profile", [_whole(side) for side in sides])]
+        phases = [_phase(None, [], [_whole(side) for side in sides])]
     return KernelComparison(
         before=before.profile.path,
         after=after.profile.path,
@@ -130,7 +134,7 @@ def compare_kernels(
 
 @dataclass(frozen=True)
 class _Steps:
-    """The complete steps of one phase of one profile."""
+    """The usual steps of one phase of one profile."""
 
     count: int
     devices: int
@@ -186,9 +190,8 @@ def _table(attributed: Attributed, wanted: pl.Expr, step: pl.Expr) -> pl.DataFra
     )
 
 
-def _phase(
-    phase: str | None, per: Literal["step", "profile"], sides: Sequence[_Steps]
-) -> PhaseKernels:
+def _phase(phase: str | None, basis: list[StepBasis], sides: Sequence[_Steps]) -> PhaseKernels:
+    """`basis`: the steps of each side; empty for whole profiles."""
     items = [_items(0, sides[0]), _items(1, sides[1])]
 
     def contexts(rows: dict[Item, int]) -> dict[Item, Context]:
@@ -207,9 +210,10 @@ def _phase(
     times = [total / steps.per_step / 1e6 for total, steps in zip(totals, sides, strict=True)]
     return PhaseKernels(
         phase=phase,
-        per=per,
-        steps=[steps.count if per == "step" else None for steps in sides],
-        devices=[steps.devices if per == "step" else None for steps in sides],
+        per="step" if basis else "profile",
+        steps=[steps.count if basis else None for steps in sides],
+        basis=basis,
+        devices=[steps.devices if basis else None for steps in sides],
         before_ms=times[0],
         after_ms=times[1],
         diff_ms=times[1] - times[0],

@@ -93,8 +93,8 @@ def _gap_ms(steps: pl.DataFrame) -> float | None:
 
 
 def _select(attributed: Attributed, steps: pl.DataFrame) -> list[UsualSteps]:
-    """The usual steps; of cycles the length is recorded, also that of the last."""
-    return select_usual(steps, to_end=attributed.profile.cycles is not None)
+    """The usual steps; a file of cycles states the length of each, also that of the last."""
+    return select_usual(steps, stated=attributed.profile.cycles is not None)
 
 
 def _steps(attributed: Attributed) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import solscope
+from solscope import cli
 from solscope.errors import DamagedFileError
 from solscope.events import CYCLE_SCHEMA
 from solscope.profile import Profile
@@ -213,3 +214,12 @@ def test_cycles_are_the_steps_of_the_summary() -> None:
     (phase,) = steps.phases
     assert phase.p50_ms == pytest.approx(100.25)
     assert phase.gap_p50_ms == pytest.approx(0.25025)
+    assert phase.basis.measured == "stated"
+    assert (phase.basis.steps, phase.basis.of) == (6, 6)
+
+
+def test_show_does_not_claim_that_no_step_follows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["show", str(DATA / "normal_perf_data.csv")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "step time as the file states it" in shown
+    assert "no step follows" not in shown

@@ -42,6 +42,8 @@ def every_phase(bases: Sequence[StepBasis]) -> str:
 def _end(basis: StepBasis) -> str:
     if basis.measured == "extent":
         return "to its last activity (no step follows)"
+    if basis.measured == "stated":
+        return "as the file states it"
     return "to the start of the next"
 
 

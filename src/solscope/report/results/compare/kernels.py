@@ -11,6 +11,7 @@ from solscope.report.forms import Screen, form, one_below_the_other
 from solscope.report.layout.labels import short_labels
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import counted, mean_count, number
+from solscope.report.layout.steps import steps_counted
 from solscope.report.layout.tables import Column, heading, numbers, table, warning_lines
 from solscope.text import clean
 
@@ -86,9 +87,13 @@ def _title(phase: PhaseKernels) -> str:
     times = f"{number(phase.before_ms, 3)} -> {number(phase.after_ms, 3)} ms ({phase.diff_ms:+.3f})"
     if phase.per == "profile":
         return f"totals of whole profiles: GPU time {times}"
-    steps = " and ".join(counted(count or 0, "step") for count in phase.steps)
     per = "step" if phase.devices == [1, 1] else "step and GPU"
-    return f"{phase.phase or 'phase not known'}: GPU time per {per} {times}, over {steps}"
+    return f"{phase.phase or 'phase not known'}: GPU time per {per} {times}, over {_steps(phase)}"
+
+
+def _steps(phase: PhaseKernels) -> str:
+    before, after = (steps_counted(side, named=False) for side in phase.basis)
+    return f"{before} in both" if before == after else f"{before} and {after}"
 
 
 def _rows(row: KernelChange, full_names: bool) -> Iterator[list[str]]:

@@ -145,10 +145,11 @@ def _steps_title(s: Summary) -> str:
     how = s.steps.found_by or ""
     # The name of an anchor is that of a function, and stays as it is.
     how = how if how.startswith("anchor ") else how.replace("_", " ")
-    return (
-        f"{counted(s.steps.count, 'step')} (found by {how}), step time from the start of a step to "
-        "the start of the next"
+    stated = any(phase.basis.measured == "stated" for phase in s.steps.phases)
+    time = (
+        "as the file states it" if stated else "from the start of a step to the start of the next"
     )
+    return f"{counted(s.steps.count, 'step')} (found by {how}), step time {time}"
 
 
 def _step_table(s: Summary, width: int, times: StepTimes) -> Printable:
