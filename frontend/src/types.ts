@@ -396,11 +396,14 @@ export interface HostTable {
   faster_ms: number | null;
   queue_mean: number | null;
   queue_empty_pct: number | null;
+  queue: QueuePart[];
   path_gpu_ms: number;
   path_host_ms: number;
   path_launch_ms: number;
   path_sync_ms: number;
   path: PathPart[];
+  path_operators: OperatorSlack[];
+  stacks: WaitingStack[];
 }
 
 export interface HotShape {
@@ -784,6 +787,15 @@ export interface OperatorShapes {
   shapes: HotShape[];
 }
 
+export interface OperatorSlack {
+  operator: string;
+  activities: number;
+  time_ms: number;
+  on_path_ms: number;
+  least_slack_us: number;
+  median_slack_us: number;
+}
+
 export interface OperatorTable {
   profile: string;
   hardware: string | null;
@@ -953,6 +965,13 @@ export interface ProfilesComparison {
   phases: PhaseComparison[];
   left_out: string[];
   warnings: ProfileWarning[];
+}
+
+export interface QueuePart {
+  start_ms: number;
+  mean: number;
+  most: number;
+  empty_pct: number | null;
 }
 
 export interface RangeRow {
@@ -1459,6 +1478,12 @@ export interface Verdict {
 
 export interface Waiting {
   name: string;
+  wait_ms: number;
+  pct: number | null;
+}
+
+export interface WaitingStack {
+  stack: string[];
   wait_ms: number;
   pct: number | null;
 }

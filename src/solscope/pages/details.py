@@ -49,6 +49,8 @@ def _shortened(table: HostTable) -> HostTable:
         operators=table.operators[:MOST_ROWS],
         frames=table.frames[:MOST_ROWS],
         between=table.between[:MOST_ROWS],
+        path_operators=table.path_operators[:MOST_ROWS],
+        stacks=table.stacks[:MOST_ROWS],
     )
 
 

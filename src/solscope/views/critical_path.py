@@ -19,6 +19,7 @@ from solscope.arrays import series
 from solscope.intervals import Int64s, Intervals, union
 from solscope.views.device_time import DeviceTime, bounds
 from solscope.views.idle import SYNC_CALL
+from solscope.views.slack import OperatorSlack, Wait, slack_by_operator, slacks
 
 
 class PathPart(msgspec.Struct, frozen=True):
@@ -43,6 +44,7 @@ class CriticalPath:
     sync_ns: int
     """From the end of the GPU's work to the return of the call that waited for it."""
     parts: list[PathPart]
+    operators: list[OperatorSlack]
 
 
 def critical_path(time: DeviceTime, calls: pl.DataFrame, thread: dict[str, object]) -> CriticalPath:
@@ -55,14 +57,16 @@ def critical_path(time: DeviceTime, calls: pl.DataFrame, thread: dict[str, objec
     )
     launch = launches["called"].fill_null(-1).to_numpy()
     last = _ends_last(end)
-    waits = _returns(calls, thread, rows, end[last])
-    on_path, host, latency, sync = _walk(start, end, last, launch, waits)
+    waits = _synchronizing(calls, thread, rows)
+    returns = _returns(waits, start, end[last])
+    on_path, host, latency, sync = _walk(start, end, last, launch, returns)
     return CriticalPath(
         gpu_ns=int(on_path.sum()),
         host=host,
         launch_ns=latency,
         sync_ns=sync,
         parts=_parts(rows["category"], start, end, on_path, _idle_after(start, end, last)),
+        operators=slack_by_operator(rows, on_path, slacks(start, end, launch, waits, on_path)),
     )
 
 
@@ -73,13 +77,13 @@ def _ends_last(end: Int64s) -> Int64s:
     return np.maximum.accumulate(np.where(new, np.arange(end.size), 0))
 
 
-def _returns(
-    calls: pl.DataFrame, thread: dict[str, object], rows: pl.DataFrame, reach: Int64s
-) -> list[int]:
-    """Ends of the calls in which the launching thread waited for the GPU, in order.
+def _synchronizing(
+    calls: pl.DataFrame, thread: dict[str, object], rows: pl.DataFrame
+) -> list[Wait]:
+    """Calls in which the launching thread waits for the GPU, in the order of their returns.
 
-    A synchronizing call that begins after all work has ended waits for nothing. A copy to or from
-    memory that is not pinned waits in an asynchronous call, which returns after the copy's end.
+    A copy to or from memory that is not pinned waits in an asynchronous call, which returns after
+    the copy's end.
     """
     own = pl.lit(value=True)
     for name, value in thread.items():
@@ -87,14 +91,23 @@ def _returns(
     mine = calls.filter(own)
     names = [n for n in mine["name"].cast(pl.String).unique() if n and SYNC_CALL.search(n)]
     began, ended = bounds(mine.filter(pl.col("name").cast(pl.String).is_in(names)))
-    before = np.searchsorted(rows["start_ns"].to_numpy(), ended, side="left")
-    waited = (before > 0) & (reach[np.maximum(before - 1, 0)] > began)
     returns = (pl.col("start_ns") + pl.col("dur_ns")).alias("returns")
+    begun = pl.col("start_ns").alias("begun")
     copies = rows.filter(pl.col("kind") == "memcpy").join(
-        mine.select(pl.col("row").alias("launch_row"), returns), on="launch_row"
+        mine.select(pl.col("row").alias("launch_row"), begun, returns), on="launch_row"
     )
     blocked = copies.filter(pl.col("returns") >= pl.col("start_ns") + pl.col("dur_ns"))
-    return sorted([*ended[waited].tolist(), *blocked["returns"].to_list()])
+    synchronized = zip(began.tolist(), ended.tolist(), strict=True)
+    copied = blocked.select("begun", "returns").iter_rows()
+    return sorted([*synchronized, *copied], key=lambda wait: wait[1])
+
+
+def _returns(waits: list[Wait], start: Int64s, reach: Int64s) -> list[int]:
+    """Returns of those that waited: one that begins after all work has ended waits for nothing."""
+    began, ended = np.array(waits, dtype=np.int64).reshape(-1, 2).T
+    before = np.searchsorted(start, ended, side="left")
+    waited = (before > 0) & (reach[np.maximum(before - 1, 0)] > began)
+    return ended[waited].tolist()  # type: ignore[no-any-return]
 
 
 def _walk(

@@ -3,15 +3,14 @@
 * *Waiting*: from the end of the GPU's work to the start of the launch call that brings it more.
   Each nanosecond of it belongs to the innermost annotation, to the outermost operator and to the
   innermost Python frame that the launching thread was in; `OUTSIDE` where it was in none.
-* *Queue depth*: activities that are launched and not finished, over time. At 0 the GPU starves.
-* *Critical path*: which of host and GPU each part of the span waited for (`views.critical_path`).
+* *Queue depth*: activities that are launched and not finished, over time (`views.launch_queue`).
+* *Critical path*: which of host and GPU each part of the span waited for, and the slack of the rest
+  (`views.critical_path`, `views.slack`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -21,27 +20,17 @@ from solscope.attribution import Attributed
 from solscope.attribution.usual_steps import StepBasis, UsualSteps, usual_steps
 from solscope.errors import InputError
 from solscope.events import THREAD
-from solscope.intervals import Int64s, Intervals, gaps, nest, overlap, union
+from solscope.intervals import Intervals, gaps, overlap, union
 from solscope.views.critical_path import PathPart, critical_path
 from solscope.views.device_time import DeviceTime, bounds, device_times
+from solscope.views.host_stacks import Waiting, WaitingStack, host_stacks, spent, waiting_stacks
 from solscope.views.idle import host_calls, launch_ending
+from solscope.views.launch_queue import QueuePart, launch_queue
 from solscope.views.percent import percent_of
+from solscope.views.slack import OperatorSlack
 
-OUTSIDE = "(outside)"
-"""Waiting in no annotation, operator or frame."""
-_ADDRESS = r" at 0x[0-9a-fA-F]+"
 LAUNCH_US = 3.0
 """A launch call of a host that is not slowed down."""
-
-
-class Waiting(msgspec.Struct, frozen=True):
-    """What the host was in while the GPU waited."""
-
-    name: str
-    wait_ms: float
-    """All steps together."""
-    pct: float | None
-    """Of all waiting."""
 
 
 class HostTable(msgspec.Struct, frozen=True):
@@ -76,6 +65,8 @@ class HostTable(msgspec.Struct, frozen=True):
     queue_mean: float | None
     queue_empty_pct: float | None
     """Share of the span with nothing launched and unfinished."""
+    queue: list[QueuePart]
+    """The queue over time, in equal parts of the span; empty without linked launches."""
     path_gpu_ms: float
     path_host_ms: float
     path_launch_ms: float
@@ -84,6 +75,11 @@ class HostTable(msgspec.Struct, frozen=True):
     """And from the end of the GPU's work to the return of calls that waited for it. The four add
     to the span."""
     path: list[PathPart]
+    path_operators: list[OperatorSlack]
+    """GPU time by operator, and how much later its activities could end without delaying the end of
+    the recording."""
+    stacks: list[WaitingStack]
+    """Waiting by the whole stack of the host, for flame graphs; it adds to `waiting_ms`."""
 
 
 def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTable:
@@ -96,9 +92,9 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
     events = attributed.profile.events
     calls = host_calls(events)
     waits, thread = _waits(time, calls)
-    stacks = _stacks(events, thread)
+    stacks = host_stacks(events, thread)
     launches = _launches(time, calls)
-    depth, empty = _queue(time, launches)
+    queue = launch_queue(time, launches)
     critical = critical_path(time, calls, thread)
     steps = usual_steps(attributed)
     between, mean = _between(steps, waits)
@@ -108,24 +104,27 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
         span_ms=time.span_ns / 1e6,
         waiting_ms=waits.length / 1e6,
         waiting_pct=percent_of(waits.length, time.span_ns),
-        sections=_spent(stacks["annotation"], waits, outer=False),
-        operators=_spent(stacks["cpu_op"], waits, outer=True),
-        frames=_spent(stacks["python"], waits, outer=False),
+        sections=spent(stacks["annotation"], waits, outer=False),
+        operators=spent(stacks["cpu_op"], waits, outer=True),
+        frames=spent(stacks["python"], waits, outer=False),
         basis=[phase.basis for phase in steps],
         between_steps_ms=mean,
-        between=[] if mean is None else _spent(held, between, outer=False),
+        between=[] if mean is None else spent(held, between, outer=False),
         launches=launches.height,
         launches_per_s=_rate(launches),
         launch_us=_mean_us(launches),
         faster_launches_us=launch_us,
         faster_ms=_faster(launches, critical.host, waits, launch_us),
-        queue_mean=depth,
-        queue_empty_pct=empty,
+        queue_mean=None if queue is None else queue.mean,
+        queue_empty_pct=None if queue is None else queue.empty_pct,
+        queue=[] if queue is None else queue.parts,
         path_gpu_ms=critical.gpu_ns / 1e6,
         path_host_ms=critical.host.length / 1e6,
         path_launch_ms=critical.launch_ns / 1e6,
         path_sync_ms=critical.sync_ns / 1e6,
         path=critical.parts,
+        path_operators=critical.operators,
+        stacks=waiting_stacks(stacks, waits),
     )
 
 
@@ -145,87 +144,6 @@ def _waits(time: DeviceTime, calls: pl.DataFrame) -> tuple[Intervals, dict[str, 
 def _nonempty(intervals: Intervals) -> Intervals:
     keep = intervals.end > intervals.start
     return Intervals(intervals.start[keep], intervals.end[keep])
-
-
-@dataclass(frozen=True)
-class _Stack:
-    """Intervals of one kind on one thread."""
-
-    names: list[str]
-    """Distinct names."""
-    which: Int64s
-    """The name of each interval."""
-    held: Intervals
-
-    @cached_property
-    def parent(self) -> Int64s:
-        """The interval around each one, or -1."""
-        return nest(self.held.start, self.held.end)
-
-
-def _stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, _Stack]:
-    """Annotations, operators and Python frames of a thread."""
-    own = pl.lit(value=True)
-    for name, value in thread.items():
-        own &= pl.col(name).eq_missing(pl.lit(value))
-    kinds = ("annotation", "cpu_op", "python")
-    timed = (
-        events.lazy()
-        .filter(
-            pl.col("kind").is_in(kinds)
-            & own
-            & pl.col("start_ns").is_not_null()
-            & pl.col("dur_ns").is_not_null()
-        )
-        .select("kind", "name", "start_ns", "dur_ns")
-        .collect()
-    )
-    stacks = {}
-    for kind in kinds:
-        of_kind = timed.filter(pl.col("kind") == kind).sort("start_ns", maintain_order=True)
-        start = of_kind["start_ns"].to_numpy()
-        held = Intervals(start, start + of_kind["dur_ns"].to_numpy())
-        stacks[kind] = _Stack(*_distinct(of_kind["name"]), held)
-    return stacks
-
-
-def _distinct(names: pl.Series) -> tuple[list[str], Int64s]:
-    """The distinct names without addresses of objects, and which one each row has."""
-    rows = pl.DataFrame({"name": names.cast(pl.Categorical)})
-    distinct = rows.unique(maintain_order=True).with_columns(
-        # Python writes the address of an object into the name of its method.
-        pl.col("name").cast(pl.String).str.replace(_ADDRESS, "").fill_null("").alias("shown")
-    )
-    shown = distinct["shown"].unique(maintain_order=True)
-    code = pl.col("shown").replace_strict(shown, range(shown.len()), return_dtype=pl.Int64)
-    which = rows.join(
-        distinct.select("name", code),
-        on="name",
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )["shown"]
-    return shown.to_list(), which.to_numpy()
-
-
-def _spent(stack: _Stack, waits: Intervals, *, outer: bool) -> list[Waiting]:
-    """Waiting by name: of the outermost interval that holds it, or of the innermost."""
-    if not stack.names or not waits.length:
-        return []
-    parent = stack.parent
-    inside = overlap(stack.held.start, stack.held.end, waits)
-    own = inside.copy()
-    if outer:
-        own[parent >= 0] = 0
-    else:
-        np.subtract.at(own, parent[parent >= 0], inside[parent >= 0])
-    times = np.zeros(len(stack.names), dtype=np.int64)
-    np.add.at(times, stack.which, own)
-    totals = dict(zip(stack.names, times.tolist(), strict=True))
-    covered, whole = int(inside[parent < 0].sum()), waits.length
-    totals[OUTSIDE] = totals.get(OUTSIDE, 0) + whole - covered
-    rows = [Waiting(n, ns / 1e6, percent_of(ns, whole)) for n, ns in totals.items() if ns > 0]
-    return sorted(rows, key=lambda row: (-row.wait_ms, row.name))
 
 
 def _launches(time: DeviceTime, calls: pl.DataFrame) -> pl.DataFrame:
@@ -258,23 +176,6 @@ def _faster(
     late = np.maximum(end - start - round(1e3 * launch_us), 0)
     share = overlap(start, end, host) / np.maximum(end - start, 1)
     return min(float((late * share).sum()), waits.length) / 1e6
-
-
-def _queue(time: DeviceTime, launches: pl.DataFrame) -> tuple[float | None, float | None]:
-    """Mean number of activities launched and not finished, and the share of time with none."""
-    linked = time.rows.select(pl.col("launch_row").alias("row"), "start_ns", "dur_ns").join(
-        launches.select("row", pl.col("start_ns").alias("called")), on="row"
-    )
-    if linked.is_empty():
-        return None, None
-    first, last = int(time.busy.start[0]), int(time.busy.end[-1])
-    called = np.maximum(linked["called"].to_numpy(), first)
-    ended = linked["start_ns"].to_numpy() + linked["dur_ns"].to_numpy()
-    called = np.minimum(called, ended)
-    span = max(1, last - first)
-    waiting = float((ended - called).sum()) / span
-    empty = span - union(called, ended).length
-    return waiting, percent_of(empty, span)
 
 
 def _between(steps: Sequence[UsualSteps], waits: Intervals) -> tuple[Intervals, float | None]:

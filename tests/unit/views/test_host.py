@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from solscope import cli
 from solscope.attribution.opening import open_attributed
 from solscope.errors import InputError
-from solscope.views.host import OUTSIDE, HostTable, host_table
+from solscope.views.host import HostTable, host_table
+from solscope.views.host_stacks import OUTSIDE, folded_stacks
 from tests.making import attributed, event
 from tests.recordings import recording
 
@@ -67,6 +70,45 @@ def test_launches_and_the_queue() -> None:
     assert found.queue_empty_pct == pytest.approx(50.0)
 
 
+def test_stacks_nest_what_the_host_was_in() -> None:
+    found = waiting()
+    frame = "loop.py(3): run <method>"
+    assert {tuple(row.stack): round(1000 * row.wait_ms) for row in found.stacks} == {
+        ("engine", frame): 5,
+        ("engine", frame, "plan"): 20,
+        ("engine", frame, "aten::mm"): 1,
+        ("engine", frame, "aten::mm", "aten::inner"): 4,
+    }
+    lines = folded_stacks(found.stacks).splitlines()
+    assert lines[0] == f"engine;{frame};plan 20000"
+    assert len(lines) == 4
+
+
+def test_stacks_outside_everything_are_named_and_frames_cannot_split_a_line() -> None:
+    found = host_table(
+        attributed(
+            event("annotation", "a;b\nc", 30 * US, 10 * US),
+            *launch(5, 10, 10, 1),
+            *launch(50, 60, 10, 2),
+        )
+    )
+    assert folded_stacks(found.stacks) == f"{OUTSIDE} 20000\na,b\\x0ac 10000\n"
+
+
+def test_the_queue_over_time_has_the_mean_and_the_peak() -> None:
+    """Two kernels are queued in the first tenth, one runs in the last."""
+    found = host_table(
+        attributed(*launch(0, 0, 10, 1), *launch(5, 10, 10, 2), *launch(90, 90, 10, 3))
+    )
+    tenths = [found.queue[at : at + 6] for at in range(0, 60, 6)]
+    means = [sum(part.mean for part in tenth) / 6 for tenth in tenths]
+    assert means == pytest.approx([1.5, 1, 0, 0, 0, 0, 0, 0, 0, 1])
+    assert [max(part.most for part in tenth) for tenth in tenths] == [2, 1, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert {part.empty_pct for part in found.queue[12:54]} == {100.0}
+    assert found.queue_mean == pytest.approx(0.35)
+    assert found.queue_empty_pct == pytest.approx(70.0)
+
+
 def test_the_critical_path_of_a_host_bound_step_is_the_host() -> None:
     found = waiting()
     assert found.path_host_ms == pytest.approx(0.040)
@@ -124,3 +166,22 @@ def test_a_replayed_loop_is_on_the_path_with_its_gpu() -> None:
     )
     assert graph.path_gpu_ms > graph.path_host_ms
     assert eager.path_host_ms > eager.path_gpu_ms
+
+
+@pytest.mark.parametrize(
+    "name", ["h200/graph/no_cuda_graph.trace.json.gz", "h200/models/llama8l-stack.trace.json.gz"]
+)
+def test_stacks_and_queue_of_recordings_add_up(name: str) -> None:
+    found = host_table(open_attributed(str(recording(name))))
+    assert sum(round(1e6 * row.wait_ms) for row in found.stacks) == round(1e6 * found.waiting_ms)
+    spans = [b.start_ms - a.start_ms for a, b in pairwise(found.queue)]
+    spans.append(found.span_ms - found.queue[-1].start_ms)
+    held = sum(part.mean * ms for part, ms in zip(found.queue, spans, strict=True))
+    assert held == pytest.approx((found.queue_mean or 0) * found.span_ms)
+
+
+def test_folded_stacks_are_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["host", "--folded", "demo:h200-slow"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == 492_331_009
+    assert cli.run(["host", "--folded", "--json", "demo:h200-slow"]) == 2

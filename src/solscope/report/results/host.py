@@ -5,10 +5,15 @@ from __future__ import annotations
 from solscope.report.forms import Screen, form_of_each
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import number, pct
+from solscope.report.layout.sparkline import sparkline
 from solscope.report.layout.steps import every_phase
 from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.text import clean
-from solscope.views.host import HostTable, Waiting
+from solscope.views.host import HostTable
+from solscope.views.host_stacks import Waiting
+
+LINE = 40
+"""Columns of the line of the queue."""
 
 
 @form_of_each("host", HostTable)
@@ -22,6 +27,8 @@ def host_parts(h: HostTable, screen: Screen, *, top: int) -> list[Printable]:
         ),
         Text(_launches(h)),
     ]
+    if h.queue:
+        parts.append(Text(_queue(h, screen)))
     if h.between_steps_ms is not None:
         waited = f"between steps: {number(h.between_steps_ms, 3)} ms of waiting each"
         parts.append(Text(f"{waited}, mean of {every_phase(h.basis)}"))
@@ -33,32 +40,60 @@ def host_parts(h: HostTable, screen: Screen, *, top: int) -> list[Printable]:
     ):
         if rows:
             parts += [Text(""), heading(f"waiting {title}"), _waiting(rows, screen.width, top)]
+    return [*parts, Text(""), *_critical_path(h, screen.width, top)]
+
+
+def _critical_path(h: HostTable, width: int, top: int) -> list[Printable]:
     total = h.path_gpu_ms + h.path_host_ms + h.path_launch_ms + h.path_sync_ms
-    parts += [
-        Text(""),
+    categories = [
+        Column("category", text=True),
+        *numbers("ms", "on the path", ("idle after ms", 1)),
+    ]
+    operators = [
+        *numbers("ms", "on the path", ("least slack µs", 1), "median slack µs", ("activities", 2)),
+        Column("operator", text=True, code=True),
+    ]
+    return [
         heading(
             f"critical path {number(total)} ms: host {number(h.path_host_ms)}, GPU "
             f"{number(h.path_gpu_ms)}, launch latency {number(h.path_launch_ms)}, "
             f"return of waits {number(h.path_sync_ms)}"
         ),
         table(
+            categories,
             [
-                Column("category", text=True),
-                *numbers("ms", "on the path", ("idle after ms", 1)),
-            ],
-            [
-                (
-                    p.category,
-                    number(p.time_ms, 3),
-                    number(p.on_path_ms, 3),
-                    number(p.idle_after_ms, 3),
-                )
+                (p.category, *(number(ms, 3) for ms in (p.time_ms, p.on_path_ms, p.idle_after_ms)))
                 for p in h.path[:top]
             ],
-            screen.width,
+            width,
+        ),
+        Text(""),
+        heading("slack: how much later an activity could end without delaying the end"),
+        table(
+            operators,
+            [
+                (
+                    *(number(ms, 3) for ms in (o.time_ms, o.on_path_ms)),
+                    *(number(us, 1) for us in (o.least_slack_us, o.median_slack_us)),
+                    f"{o.activities:,}",
+                    clean(o.operator),
+                )
+                for o in h.path_operators[:top]
+            ],
+            width,
         ),
     ]
-    return parts
+
+
+def _queue(h: HostTable, screen: Screen) -> str:
+    """The queue along the span: drawn, or the mean of each tenth."""
+    means = [part.mean for part in h.queue]
+    if screen.draw:
+        most = max(part.most for part in h.queue)
+        return f"queue over time, at most {most:,} deep: {sparkline(means, LINE)}"
+    tenths = [means[len(means) * n // 10 : len(means) * (n + 1) // 10] for n in range(10)]
+    shown = " ".join(f"{sum(part) / len(part):,.1f}" for part in tenths if part)
+    return f"queue over time, mean of each tenth of the span: {shown}"
 
 
 def _launches(h: HostTable) -> str:

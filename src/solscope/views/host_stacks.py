@@ -1,0 +1,190 @@
+"""What the launching thread was in while the GPU waited: annotations, operators, Python frames.
+
+Each nanosecond of the waiting belongs to one stack of them, from the outermost to the innermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from solscope.intervals import Int64s, Intervals, covered_before, nest, overlap
+from solscope.text import clean
+from solscope.views.percent import percent_of
+
+OUTSIDE = "(outside)"
+"""Waiting in no annotation, operator or frame."""
+_ADDRESS = r" at 0x[0-9a-fA-F]+"
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """What the host was in while the GPU waited."""
+
+    name: str
+    wait_ms: float
+    """All steps together."""
+    pct: float | None
+    """Of all waiting."""
+
+
+class WaitingStack(msgspec.Struct, frozen=True):
+    """Waiting in one stack of the host."""
+
+    stack: list[str]
+    """Annotations, operators and Python frames, the outermost first; `(outside)` for none."""
+    wait_ms: float
+    pct: float | None
+    """Of all waiting."""
+
+
+@dataclass(frozen=True)
+class HostStack:
+    """Intervals of one kind on one thread."""
+
+    names: list[str]
+    """Distinct names."""
+    which: Int64s
+    """The name of each interval."""
+    held: Intervals
+
+    @cached_property
+    def parent(self) -> Int64s:
+        """The interval around each one, or -1."""
+        return nest(self.held.start, self.held.end)
+
+
+def host_stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, HostStack]:
+    """Annotations, operators and Python frames of a thread."""
+    own = pl.lit(value=True)
+    for name, value in thread.items():
+        own &= pl.col(name).eq_missing(pl.lit(value))
+    kinds = ("annotation", "cpu_op", "python")
+    timed = (
+        events.lazy()
+        .filter(
+            pl.col("kind").is_in(kinds)
+            & own
+            & pl.col("start_ns").is_not_null()
+            & pl.col("dur_ns").is_not_null()
+        )
+        .select("kind", "name", "start_ns", "dur_ns")
+        .collect()
+    )
+    stacks = {}
+    for kind in kinds:
+        of_kind = timed.filter(pl.col("kind") == kind).sort("start_ns", maintain_order=True)
+        start = of_kind["start_ns"].to_numpy()
+        held = Intervals(start, start + of_kind["dur_ns"].to_numpy())
+        stacks[kind] = HostStack(*_distinct(of_kind["name"]), held)
+    return stacks
+
+
+def _distinct(names: pl.Series) -> tuple[list[str], Int64s]:
+    """The distinct names without addresses of objects, and which one each row has."""
+    rows = pl.DataFrame({"name": names.cast(pl.Categorical)})
+    distinct = rows.unique(maintain_order=True).with_columns(
+        # Python writes the address of an object into the name of its method.
+        pl.col("name").cast(pl.String).str.replace(_ADDRESS, "").fill_null("").alias("shown")
+    )
+    shown = distinct["shown"].unique(maintain_order=True)
+    code = pl.col("shown").replace_strict(shown, range(shown.len()), return_dtype=pl.Int64)
+    which = rows.join(
+        distinct.select("name", code),
+        on="name",
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )["shown"]
+    return shown.to_list(), which.to_numpy()
+
+
+def spent(stack: HostStack, waits: Intervals, *, outer: bool) -> list[Waiting]:
+    """Waiting by name: of the outermost interval that holds it, or of the innermost."""
+    if not stack.names or not waits.length:
+        return []
+    parent = stack.parent
+    inside = overlap(stack.held.start, stack.held.end, waits)
+    own = inside.copy()
+    if outer:
+        own[parent >= 0] = 0
+    else:
+        np.subtract.at(own, parent[parent >= 0], inside[parent >= 0])
+    times = np.zeros(len(stack.names), dtype=np.int64)
+    np.add.at(times, stack.which, own)
+    totals = dict(zip(stack.names, times.tolist(), strict=True))
+    covered, whole = int(inside[parent < 0].sum()), waits.length
+    totals[OUTSIDE] = totals.get(OUTSIDE, 0) + whole - covered
+    rows = [Waiting(n, ns / 1e6, percent_of(ns, whole)) for n, ns in totals.items() if ns > 0]
+    return sorted(rows, key=lambda row: (-row.wait_ms, row.name))
+
+
+def waiting_stacks(stacks: Mapping[str, HostStack], waits: Intervals) -> list[WaitingStack]:
+    """Waiting by everything that the host was in at the time; most waiting first."""
+    if not waits.length:
+        return []
+    names = [name for stack in stacks.values() for name in stack.names]
+    offsets = np.cumsum([0, *(len(stack.names) for stack in stacks.values())]).tolist()
+    which = np.concatenate([s.which + n for s, n in zip(stacks.values(), offsets, strict=False)])
+    start, end = (np.concatenate([s.held[side] for s in stacks.values()]) for side in (0, 1))
+    concerned = overlap(start, end, waits) > 0
+    whole = waits.length
+    times = _time_by_path(which[concerned], start[concerned], end[concerned], waits)
+    rows = [
+        WaitingStack([names[code] for code in path] or [OUTSIDE], ns / 1e6, percent_of(ns, whole))
+        for path, ns in times.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.wait_ms, row.stack))
+
+
+def _time_by_path(
+    which: Int64s, start: Int64s, end: Int64s, waits: Intervals
+) -> dict[tuple[int, ...], int]:
+    """Waiting by the names of the intervals that are open, in the order of their starts.
+
+    An annotation begins inside the frame that enters it and outlives that frame, so intervals of a
+    thread need not nest.
+    """
+    number = np.arange(start.size)
+    order = np.lexsort((-end, start))
+    codes = which[order].tolist()
+    start, end = start[order], end[order]
+    when = np.concatenate([end, start])
+    opens = np.repeat((False, True), start.size)
+    ordered = np.lexsort((np.concatenate([number, number]), opens, when))
+    moments = np.concatenate([[waits.start[0]], when[ordered], [waits.end[-1]]])
+    waited = np.diff(covered_before(waits, np.maximum.accumulate(moments))).tolist()
+    opened: list[int] = []
+    times: dict[tuple[int, ...], int] = {}
+
+    def spend(ns: int) -> None:
+        if ns:
+            path = tuple(codes[interval] for interval in opened)
+            times[path] = times.get(path, 0) + ns
+
+    spend(waited[0])
+    for moment, ns in zip(ordered.tolist(), waited[1:], strict=True):
+        interval = moment % start.size
+        if moment >= start.size:
+            opened.append(interval)
+        else:
+            opened.remove(interval)
+        spend(ns)
+    return times
+
+
+def folded_stacks(rows: list[WaitingStack]) -> str:
+    """Stacks as flame graph programs read them: frames with semicolons, then nanoseconds."""
+    return "".join(
+        f"{';'.join(_frame(name) for name in row.stack)} {round(1e6 * row.wait_ms)}\n"
+        for row in rows
+    )
+
+
+def _frame(name: str) -> str:
+    """A name without what separates frames and lines."""
+    return clean(name).replace(";", ",")
