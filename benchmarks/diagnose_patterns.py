@@ -1,14 +1,17 @@
 """What is said of recorded faults that come and go: single recordings, and pairs with a normal one.
 
-    python benchmarks/diagnose_patterns.py [results/lab-patterns]
+    python benchmarks/diagnose_patterns.py [--half work|check] [results/lab-patterns]
 
 The folder is one that `solscope lab pack` wrote, whose pairs name the pattern of their fault. A
 pattern is what was injected, not what happened: docs/explain/diagnosis.md says where they differ.
+Recordings are split in two by a hash of their names: rules are worked on with one half, `work`, and
+scored on the other, `check`.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import hashlib
 from collections import Counter
 from pathlib import Path
 
@@ -31,6 +34,7 @@ VERDICTS = {
     "drift": "drift",
     "square": "periodic",
 }
+HALVES = ("work", "check")
 NO_CAUSE = ("unknown", "none")
 
 
@@ -44,17 +48,33 @@ class Line(msgspec.Struct):
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results/lab-patterns"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "results/lab-patterns")
+    parser.add_argument("--half", choices=HALVES, help="score one half only")
+    options = parser.parse_args()
+    for half in HALVES:
+        if options.half in (None, half):
+            score(options.folder, half)
+
+
+def half_of(name: str) -> str:
+    return HALVES[hashlib.sha256(name.encode()).digest()[0] % 2]
+
+
+def score(folder: Path, half: str) -> None:
     lines = [
         msgspec.json.decode(line, type=Line) for line in (folder / PAIRS).read_bytes().splitlines()
     ]
+    print(f"half {half}")
     counts: Counter[str] = Counter()
     done: set[str] = set()
     for line in lines:
         normal, abnormal = (recording(folder, name) for name in (line.normal, line.abnormal))
-        if line.normal not in done:
+        if line.normal not in done and half_of(line.normal) == half:
             done.add(line.normal)
             count_single(counts, line.normal, "normal", [], diagnose_run(normal))
+        if half_of(line.abnormal) != half:
+            continue
         count_single(counts, line.abnormal, line.pattern, line.expected, diagnose_run(abnormal))
         pair = diagnose_runs(normal, abnormal)
         counts["pairs"] += 1
@@ -63,7 +83,7 @@ def main() -> None:
         counts["pairs: confidently wrong"] += wrong(pair.causes, line.expected)
         if pair.verdict != "regression" or pair.causes[0].id not in line.expected:
             print(f"{line.abnormal}, as a pair: {pair.sentence}")
-    print("\n".join(f"{name}: {n}" for name, n in counts.items()))
+    print("\n".join(f"  {name}: {n}" for name, n in counts.items()))
 
 
 def count_single(

@@ -116,12 +116,22 @@ def _recording_warnings(side: Side) -> Iterator[str]:
     yield from run.warnings
     if not side.run.counters:
         yield "no sensor samples within its steps; causes that only sensors tell apart stay open"
+    yield from interruptions(side)
     if run.stacks:
         yield "Python frames were recorded, which slows the host down"
     if run.processes > 1 or run.devices > 1:
         yield (
             f"{run.processes} processes and {run.devices} GPUs; the first process and its busiest "
             "GPU are compared"
+        )
+
+
+def interruptions(side: Side) -> Iterator[str]:
+    """Steps that the profiler itself interrupted, where they are too many to be left out."""
+    if side.profiled:
+        yield (
+            f"the profiler itself interrupted {side.profiled} of {len(side.run.steps)} steps, too "
+            "many to leave out: what differs may be its doing"
         )
 
 

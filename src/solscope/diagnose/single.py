@@ -18,7 +18,7 @@ from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.changes.alternation import Bools
 from solscope.diagnose.changes.decompose import Component
 from solscope.diagnose.changes.steadiness import Drift, Movement, movement
-from solscope.diagnose.compared import RunSummary, summary_of
+from solscope.diagnose.compared import RunSummary, interruptions, summary_of
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.parts import Parts, compare_parts
 from solscope.diagnose.matching.units import Side, fit_steps
@@ -98,8 +98,12 @@ class _Seen:
 
     run: Observations
     side: Side
+    rows: Int64s
+    """Indices of the fit steps and of those that the profiler interrupted, in order."""
+    unseen: Bools
+    """Which of `rows` the profiler interrupted: only their place counts."""
     times: Floats
-    """Times of fit steps as multiples of the typical step of their phase."""
+    """Times of `rows` as multiples of the typical step of their phase."""
     movement: Movement
 
 
@@ -111,9 +115,7 @@ def diagnose_run(
     side = _timed(run, limits)
     if side.fit.size < limits.tail_steps:
         return _too_short(side, limits)
-    times = relative_times(side, limits)
-    moves = movement(times, limits, rare_steps(side, limits))
-    seen = _Seen(run, side, times, moves)
+    seen = _seen(side, limits)
     verdict = _verdict(seen, limits)
     units = None
     # Sensors are too sparse for single steps.
@@ -126,6 +128,14 @@ def diagnose_run(
     if ranking is not None and not sensors and run.counters:
         ranking = for_single_steps(ranking)
     return _diagnosis(seen, verdict, findings, ranking)
+
+
+def _seen(side: Side, limits: Thresholds) -> _Seen:
+    placed = Side(side.run, np.union1d(side.fit, side.interrupted), side.dropped)
+    unseen: Bools = np.isin(placed.fit, side.interrupted)
+    times = relative_times(placed, limits)
+    moves = movement(times, limits, rare_steps(placed, limits), unseen)
+    return _Seen(side.run, side, placed.fit, unseen, times, moves)
 
 
 def _stretches(slow: Int64s) -> int:
@@ -144,10 +154,11 @@ def _timed(run: Observations, limits: Thresholds) -> Side:
     """The fit steps of a run that take any time: the others have no ratio to a typical one."""
     side = fit_steps(run, limits)
     timed = side.wall[side.fit] > 0
+    interrupted = side.interrupted[side.wall[side.interrupted] > 0]
     if timed.all():
         return side
     dropped = {**side.dropped, "no time between its start and the next": int((~timed).sum())}
-    return Side(run, side.fit[timed], dropped)
+    return Side(run, side.fit[timed], dropped, interrupted, side.profiled)
 
 
 def relative_times(side: Side, limits: Thresholds) -> Floats:
@@ -207,19 +218,25 @@ def _verdict(seen: _Seen, limits: Thresholds) -> Steadiness:
 
 def _parts(seen: _Seen, verdict: Steadiness) -> Parts:
     """The usual and the slow part of the run, by indices of steps."""
-    fit, moves = seen.side.fit, seen.movement
+    usual, slower = _split(seen, verdict)
+    whole = seen.side.fit
+    return Parts(usual[np.isin(usual, whole)], slower[np.isin(slower, whole)])
+
+
+def _split(seen: _Seen, verdict: Steadiness) -> tuple[Int64s, Int64s]:
+    rows, moves = seen.rows, seen.movement
     if verdict in ("bursty", "periodic"):
-        return Parts(np.delete(fit, moves.slow), fit[moves.slow])
+        return np.delete(rows, moves.slow), rows[moves.slow]
     if verdict == "drift":
-        third = fit.size // 3
-        first, last = fit[:third], fit[-third:]
+        third = rows.size // 3
+        first, last = rows[:third], rows[-third:]
         rises = moves.slope is not None and moves.slope.ratio > 1
-        return Parts(first, last) if rises else Parts(last, first)
+        return (first, last) if rises else (last, first)
     largest = max(moves.changes, key=lambda change: abs(np.log(change.ratio)))
-    edges = [0, *(change.start for change in moves.changes), fit.size]
+    edges = [0, *(change.start for change in moves.changes), rows.size]
     edge = edges.index(largest.start)
-    before, after = fit[edges[edge - 1] : largest.start], fit[largest.start : edges[edge + 1]]
-    return Parts(before, after) if largest.ratio > 1 else Parts(after, before)
+    before, after = rows[edges[edge - 1] : largest.start], rows[largest.start : edges[edge + 1]]
+    return (before, after) if largest.ratio > 1 else (after, before)
 
 
 # --- The answer
@@ -246,7 +263,11 @@ def _diagnosis(
         causes=causes,
         missing_evidence=[] if ranking is None else ranking.missing,
         excluded=[] if ranking is None else ranking.excluded,
-        warnings=[*seen.run.run.warnings, *([] if ranking is None else ranking.failed)],
+        warnings=[
+            *interruptions(seen.side),
+            *seen.run.run.warnings,
+            *([] if ranking is None else ranking.failed),
+        ],
         next_step=_next_step(verdict, causes),
     )
 
@@ -284,10 +305,10 @@ def _summary(side: Side) -> RunSummary:
 
 
 def _change_points(seen: _Seen) -> list[ChangePoint]:
-    phases = [seen.run.steps[row].phase for row in seen.side.fit.tolist()]
+    phases = [seen.run.steps[row].phase for row in seen.rows.tolist()]
     main = max(set(phases), key=phases.count)
-    of_main = np.array([phase == main for phase in phases])
-    walls = seen.side.wall[seen.side.fit] / 1e6
+    of_main = np.array([phase == main for phase in phases]) & ~seen.unseen
+    walls = seen.side.wall[seen.rows] / 1e6
     edges = [0, *(change.start for change in seen.movement.changes), walls.size]
 
     def typical(start: int, end: int) -> float:
@@ -297,7 +318,7 @@ def _change_points(seen: _Seen) -> list[ChangePoint]:
 
     return [
         ChangePoint(
-            step=seen.run.steps[int(seen.side.fit[change.start])].number,
+            step=seen.run.steps[int(seen.rows[change.start])].number,
             before_ms=typical(edges[n], change.start),
             after_ms=typical(change.start, edges[n + 2]),
             ratio=change.ratio,
@@ -314,8 +335,8 @@ def _outliers(seen: _Seen) -> SlowStepsOfRun | None:
     spacing = seen.movement.spacing
     return SlowStepsOfRun(
         steps=int(slow.size),
-        of_steps=int(seen.times.size),
-        numbers=[seen.run.steps[int(row)].number for row in seen.side.fit[slow]],
+        of_steps=int(seen.side.fit.size),
+        numbers=[seen.run.steps[int(row)].number for row in seen.rows[slow]],
         share_of_time_pct=100 * seen.movement.slow_share,
         every=None if spacing is None else spacing.steps,
         p=None if spacing is None else spacing.p,
@@ -325,7 +346,7 @@ def _outliers(seen: _Seen) -> SlowStepsOfRun | None:
 def _sentence(
     seen: _Seen, verdict: Steadiness, findings: Findings | None, causes: list[NamedCause]
 ) -> str:
-    moves, size = seen.movement, seen.times.size
+    moves, size = seen.movement, seen.side.fit.size
     slow = f"{moves.slow.size} of {size} steps"
     share = as_percent(moves.slow_share)
     if verdict == "steady":

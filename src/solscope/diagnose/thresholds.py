@@ -21,6 +21,13 @@ class Thresholds(msgspec.Struct, frozen=True):
     reach p < 0.05 with fewer."""
     whole_step: float = 0.98
     """A step with a smaller part of the modal number of GPU activities is left out. Chosen."""
+    profiler_part: float = 0.01
+    """A step of which the profiler itself took at least this part is left out, and so is the one
+    after it: the profiler then empties the buffer that was full. Chosen, a third of `min_effect`.
+    Measured: the step after it takes 1.5 times as long."""
+    profiler_steps: float = 0.20
+    """Nothing is left out where such steps are a larger part of all: they are what was recorded.
+    Chosen."""
     unit_factor: float = 1.2
     """Kernel counts per unit that differ by more than this factor ask for a conversion. Chosen."""
     unit_spread: float = 0.10

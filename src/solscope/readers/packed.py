@@ -51,6 +51,9 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     """GPU activities launched in it."""
     whole: bool
     """False when the profile shows it in part, or no step follows it."""
+    profiler_ns: Length = 0
+    """Time in which the profiler itself was at work; recordings packed before this was kept have
+    0."""
 
 
 class Tile(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ import polars as pl
 
 from solscope.arrays import series
 from solscope.attribution import Attributed
+from solscope.attribution.profiler_events import profiler_time
 from solscope.attribution.usual_steps import StepBasis, UsualSteps, recording_basis, usual_steps
 from solscope.intervals import Int64s, Intervals, find_stray, overlap, union
 from solscope.patterns import lazy_pattern
@@ -137,7 +138,7 @@ def typical_step(
     usual = usual or next(iter(usual_steps(attributed)), None)
     devices = {} if usual is None or not usual.is_step else _by_process(usual)
     sums = _Sums()
-    overhead = _overhead(attributed)
+    overhead = profiler_time(attributed.profile.events)
     # A device without a step of this phase, as one that only prefills, says nothing about it.
     meant = [(time, devices.get(_process(attributed, time))) for time in times]
     chosen = [(time, steps) for time, steps in meant if steps is not None]
@@ -219,15 +220,6 @@ def _recording(time: DeviceTime) -> _Steps:
         first, last = (stray.end, last) if stray.before else (first, stray.start)
     ends = np.array([last])
     return _Steps(Intervals(np.array([first]), ends), ends)
-
-
-def _overhead(attributed: Attributed) -> Intervals:
-    rows = attributed.profile.events.lazy().filter(
-        (pl.col("kind") == "overhead")
-        & pl.col("dur_ns").is_not_null()
-        & pl.col("start_ns").is_not_null()
-    )
-    return union(*bounds(rows.select("start_ns", "dur_ns").collect()))
 
 
 def _add(sums: _Sums, time: DeviceTime, steps: _Steps, overhead: Intervals) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.graphs import launched_by_graph
+from solscope.attribution.profiler_events import profiler_time
 from solscope.attribution.structure import why_unplaced
-from solscope.intervals import find_stray, union
+from solscope.intervals import find_stray, overlap
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import share
 
@@ -120,19 +122,12 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
 
 
 def _overhead(attributed: Attributed) -> Iterator[ProfileWarning]:
-    rows = attributed.profile.events.select("kind", "start_ns", "dur_ns").filter(
-        (pl.col("kind") == "overhead")
-        & pl.col("dur_ns").is_not_null()
-        & pl.col("start_ns").is_not_null()
-    )
+    own = profiler_time(attributed.profile.events)
     gpu = attributed.activities
     start, end = gpu["start_ns"].min(), (gpu["start_ns"] + gpu["dur_ns"]).max()
-    if rows.is_empty() or not isinstance(start, int) or not isinstance(end, int) or end <= start:
+    if not own.length or not isinstance(start, int) or not isinstance(end, int) or end <= start:
         return
-    begin = rows["start_ns"].to_numpy()
-    spent = union(
-        begin.clip(start, end), (begin + rows["dur_ns"].to_numpy()).clip(start, end)
-    ).length
+    spent = int(overlap(np.array([start]), np.array([end]), own)[0])
     if spent * 100 > end - start:
         yield ProfileWarning(
             "profiler_overhead",

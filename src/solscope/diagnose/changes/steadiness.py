@@ -122,12 +122,32 @@ class Movement:
     """True when steps differ by more than levels and slope explain: no such run is steady."""
 
 
-def movement(times: Floats, limits: Thresholds = THRESHOLDS, rare: Bools | None = None) -> Movement:
+def movement(
+    times: Floats,
+    limits: Thresholds = THRESHOLDS,
+    rare: Bools | None = None,
+    unseen: Bools | None = None,
+) -> Movement:
     """Look for all of it in the times of steps, in order, as multiples of the typical step.
 
     `rare` steps do other work, and what slows the others down slows them by another factor: they
-    may be slow, but levels, lines and periods are those of the other steps.
+    may be slow, but levels, lines and periods are those of the other steps. Of `unseen` steps
+    nothing is known but their place, which a period needs.
     """
+    if unseen is None or not unseen.any():
+        return _movement(times, limits, rare)
+    times = _bridged(times, unseen)
+    moved = _movement(times, limits, rare)
+    seen = float(times.sum() / times[~unseen].sum())
+    return replace(
+        moved,
+        slow=moved.slow[~unseen[moved.slow]],
+        slow_share=moved.slow_share * seen,
+        rest_share=moved.rest_share * seen,
+    )
+
+
+def _movement(times: Floats, limits: Thresholds, rare: Bools | None) -> Movement:
     pace = times if rare is None else _bridged(times, rare)
     changes = _changes(pace, limits)
     slope = _slope(pace, limits)
@@ -144,10 +164,11 @@ def movement(times: Floats, limits: Thresholds = THRESHOLDS, rare: Bools | None 
     return _two_levels((times, pace), between, limits)
 
 
-def _bridged(times: Floats, rare: Bools) -> Floats:
-    """The times with those of rare steps between their neighbors'."""
+def _bridged(times: Floats, left_out: Bools) -> Floats:
+    """The times, with those of steps left out between their neighbors'."""
     places = np.arange(times.size)
-    bridged: Floats = np.where(rare, np.interp(places, places[~rare], times[~rare]), times)
+    others = np.interp(places, places[~left_out], times[~left_out])
+    bridged: Floats = np.where(left_out, others, times)
     return bridged
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from solscope.diagnose.matching.mix import Share, shares
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
@@ -38,6 +39,10 @@ class Side:
     """Indices of steps."""
     dropped: dict[str, int]
     """Steps left out, by reason."""
+    interrupted: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """Steps left out because the profiler itself interrupted them, by their indices."""
+    profiled: int = 0
+    """Steps that it interrupted where they are too many to be left out."""
     wall: Floats = field(init=False)
     """Wall time of every step of the run, ns."""
 
@@ -174,7 +179,23 @@ def fit_steps(run: Observations, limits: Thresholds) -> Side:
             dropped["fewer activities than usual"] += 1
         else:
             fit.append(index)
-    return Side(run, np.array(fit, dtype=np.int64), dict(dropped))
+    rows = np.array(fit, dtype=np.int64)
+    hit = _interrupted(run.steps, limits)[rows]
+    count = int(hit.sum())
+    if count > limits.profiler_steps * rows.size:
+        return Side(run, rows, dict(dropped), profiled=count)
+    if count:
+        dropped["slowed by the profiler itself"] = count
+    return Side(run, rows[~hit], dict(dropped), interrupted=rows[hit])
+
+
+def _interrupted(steps: list[Step], limits: Thresholds) -> npt.NDArray[np.bool_]:
+    """Steps in which the profiler was at work, and those after them, however long they take."""
+    own = np.array([step.profiler_ns for step in steps], dtype=np.float64)
+    wall = np.array([step.wall_ns for step in steps], dtype=np.float64)
+    hit = (own > 0) & (own >= limits.profiler_part * wall)
+    hit[1:] |= hit[:-1].copy()
+    return hit
 
 
 def _usual(steps: list[Step]) -> dict[str | None, int]:

@@ -11,6 +11,7 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.attribution.graphs import launched_by_graph
+from solscope.attribution.profiler_events import profiler_time
 from solscope.attribution.usual_steps import WHOLE
 from solscope.diagnose.labels import copy_kind
 from solscope.diagnose.observe.behavior import observe_cycles
@@ -27,7 +28,7 @@ from solscope.diagnose.observe.pieces import Pieces, per_step
 from solscope.diagnose.observe.sampling import cut_samples
 from solscope.diagnose.observe.tiling import GROUPS, IdlePieces, busy_pieces, group_of, idle_pieces
 from solscope.errors import InputError
-from solscope.intervals import Int64s
+from solscope.intervals import Int64s, Intervals, overlap
 from solscope.readers.packed import (
     VERSION,
     Counter,
@@ -71,8 +72,9 @@ def observe(attributed: Attributed) -> Observations:
     lines = host_lines(sections, calls)
     busy = busy_pieces(window.activities, window.edges)
     idle = idle_pieces(calls, window.activities, lines, window.edges)
-    steps = _steps(window)
-    run = _run(attributed, window)
+    own = profiler_time(events)
+    steps = _steps(window, own)
+    run = _run(attributed, window, own)
     clocks: list[list[int]] = []
     counters: list[Counter] = []
     if attributed.profile.metrics is not None and run.unix_ns is not None:
@@ -137,9 +139,10 @@ def _window(attributed: Attributed) -> _Window:
     return _Window(steps, edges, activities.sort("start_ns", maintain_order=True))
 
 
-def _steps(window: _Window) -> list[Step]:
+def _steps(window: _Window, profiler: Intervals) -> list[Step]:
     table, edges = window.steps, window.edges
     last = table.height - 1
+    of_profiler = overlap(edges[:-1], edges[1:], profiler).tolist()
     whole = (~table["cut"] & (table["found_by"] != WHOLE)).to_list()
     rows = zip(
         table["step"],
@@ -159,6 +162,7 @@ def _steps(window: _Window) -> list[Step]:
             tokens=tokens,
             activities=activities,
             whole=whole[index] and index < last,
+            profiler_ns=of_profiler[index],
         )
         for index, (number, phase, requests, tokens, activities) in enumerate(rows)
     ]
@@ -228,7 +232,7 @@ def _stalls(idle: IdlePieces, zero: int) -> list[Stall]:
 # --- The run
 
 
-def _run(attributed: Attributed, window: _Window) -> Run:
+def _run(attributed: Attributed, window: _Window, profiler: Intervals) -> Run:
     profile = attributed.profile
     meta = profile.metadata
     events, activities = profile.events, window.activities
@@ -237,7 +241,6 @@ def _run(attributed: Attributed, window: _Window) -> Run:
     linked = activities.filter(pl.col("launch_row").is_not_null())
     kinds = events["kind"]
     offset = meta.unix_offset_ns
-    overhead = events.filter(pl.col("kind") == "overhead")["dur_ns"].sum()
     return Run(
         name=Path(profile.path).name,
         format=profile.format,
@@ -253,7 +256,7 @@ def _run(attributed: Attributed, window: _Window) -> Run:
         operators=int((kinds == "cpu_op").sum()),
         graph_share_pct=100.0 * int(replayed["dur_ns"].sum()) / total,
         linked_pct=100.0 * int(linked["dur_ns"].sum()) / total,
-        overhead_ns=int(overhead or 0),
+        overhead_ns=profiler.length,
         dtypes=_dtypes(events, activities),
         warnings=[f"{w.code}: {w.message}" for w in profile.warnings],
     )

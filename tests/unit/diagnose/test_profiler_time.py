@@ -1,0 +1,139 @@
+"""Steps that the profiler itself slows down: left out, stated, and no cause of anything."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import msgspec
+import numpy as np
+import pytest
+
+from solscope.attribution import attribute
+from solscope.attribution.profiler_events import profiler_time
+from solscope.diagnose.diagnosis import diagnose_runs
+from solscope.diagnose.observe import observe
+from solscope.diagnose.single import diagnose_run
+from solscope.lab import edits
+from solscope.readers.packed import Observations, decode
+from tests.making import event, profile
+from tests.unit.diagnose.making import GRAPH
+from tests.unit.diagnose.test_observe import two_steps
+
+STEPS = 62
+NUMBERS = np.arange(STEPS)
+MS = 1_000_000
+REASON = "slowed by the profiler itself"
+
+
+def slowed(steps: Container[int], more_ms: float = 12.0) -> Observations:
+    """A run in which some steps are slow."""
+    chosen = np.array([n in steps for n in NUMBERS])
+    extra = np.where(chosen, more_ms * MS, 0).astype(np.int64)
+    return edits.slower_section(GRAPH.but(steps=STEPS).run(), "schedule", extra)
+
+
+def interrupted(run: Observations, steps: Container[int]) -> Observations:
+    """The same run, with the profiler at work for half a millisecond of some steps."""
+    return msgspec.structs.replace(
+        run,
+        steps=[
+            msgspec.structs.replace(step, profiler_ns=MS // 2 if n in steps else 0)
+            for n, step in enumerate(run.steps)
+        ],
+    )
+
+
+SLOW = (20, 21, 40, 41)
+"""Slow steps, the first of each two interrupted: the profiler empties its buffer in the second."""
+
+
+def test_steps_that_the_profiler_slows_do_not_make_a_run_unsteady() -> None:
+    assert diagnose_run(slowed(SLOW)).verdict == "bursty"
+    result = diagnose_run(interrupted(slowed(SLOW), (20, 40)))
+    assert result.verdict == "steady"
+    assert result.outliers is None
+    assert result.run.dropped[REASON] == 4
+    assert result.run.steps == STEPS - 2 - 4
+    assert f"in {STEPS - 6} steps" in result.sentence
+
+
+def test_steps_that_the_profiler_slows_are_no_regression_of_the_tail() -> None:
+    normal = GRAPH.but(steps=STEPS).run(3)
+    before = diagnose_runs(normal, slowed(SLOW))
+    assert (before.verdict, before.scope) == ("regression", "tail")
+    after = diagnose_runs(normal, interrupted(slowed(SLOW), (20, 40)))
+    assert after.verdict == "no_change"
+    assert after.outliers is None
+    assert after.abnormal.dropped[REASON] == 4
+    assert sum(c.abnormal_ms for c in after.components) == pytest.approx(after.abnormal.mean_ms)
+
+
+def test_a_period_is_seen_across_steps_that_the_profiler_slows() -> None:
+    run = slowed([n for n in range(STEPS) if n % 8 == 4])
+    result = diagnose_run(interrupted(run, (30,)))
+    assert result.verdict == "periodic"
+    assert result.outliers is not None
+    assert result.outliers.every == 8
+    assert result.run.dropped[REASON] == 2
+
+
+def test_steps_after_a_change_point_keep_their_numbers() -> None:
+    run = slowed(range(40, STEPS), more_ms=2.0)
+    result = diagnose_run(interrupted(run, (10,)))
+    assert [point.step for point in result.change_points] == [40]
+    assert sum(result.compared) == STEPS - 2 - 2
+
+
+def test_nothing_is_left_out_where_the_profiler_interrupts_every_fourth_step() -> None:
+    run = interrupted(slowed(SLOW), range(0, STEPS, 4))
+    result = diagnose_run(run)
+    assert REASON not in result.run.dropped
+    assert result.verdict == "bursty"
+    said = "the profiler itself interrupted 30 of 62 steps"
+    assert any(said in warning for warning in result.warnings)
+    pair = diagnose_runs(GRAPH.but(steps=STEPS).run(3), run)
+    assert any(warning.startswith(f"abnormal: {said}") for warning in pair.warnings)
+
+
+def test_an_interruption_of_some_microseconds_slows_nothing() -> None:
+    run = slowed(())
+    steps = [msgspec.structs.replace(step, profiler_ns=1000) for step in run.steps]
+    assert REASON not in diagnose_run(msgspec.structs.replace(run, steps=steps)).run.dropped
+
+
+def test_the_time_of_the_profiler_is_counted_in_the_step_it_falls_into() -> None:
+    events = [
+        event("overhead", "Activity Buffer Request", 50, 100),
+        event("overhead", "Buffer Flush", 120, 60),
+        event("overhead", "Command Buffer Full", 300, 200),
+        event("overhead", "Lazy Function Loading", 500, 200),
+    ]
+    run = observe(attribute(profile(*two_steps(*events))))
+    assert [step.profiler_ns for step in run.steps] == [80, 0]
+    assert run.run.overhead_ns == 130
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("Buffer Flush", True),
+        ("Activity Buffer Request", True),
+        ("Instrumentation", True),
+        ("Resource", True),
+        ("UVM Activity Init", True),
+        ("Driver Compiler", False),
+        ("Runtime Triggered Module Loading", False),
+        ("Runtime module loading", False),
+        ("Lazy Function Loading", False),
+        ("Command Buffer Full", False),
+    ],
+)
+def test_what_the_driver_does_anyway_is_not_the_profiler(name: str, own: bool) -> None:
+    assert bool(profiler_time(profile(event("overhead", name, 0, 7)).events).length) is own
+
+
+def test_recordings_packed_before_the_time_of_the_profiler_was_kept_are_read() -> None:
+    data = msgspec.json.decode(msgspec.json.encode(slowed(())))
+    data["steps"] = [step[:8] for step in data["steps"]]
+    run = decode(msgspec.json.encode(data), "old.json")
+    assert {step.profiler_ns for step in run.steps} == {0}
