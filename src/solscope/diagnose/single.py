@@ -37,6 +37,9 @@ AROUND = 4
 RARE = 0.25
 """Share of the steps below which a kind of step is rare."""
 
+AT_LEAST_SLOW = 2
+"""Slow steps that can have something in common."""
+
 Steadiness = Literal["steady", "drift", "change_point", "bursty", "periodic", "cannot_tell"]
 
 
@@ -117,17 +120,58 @@ def diagnose_run(
         return _too_short(side, limits)
     seen = _seen(side, limits)
     verdict = _verdict(seen, limits)
-    units = None
+    if verdict == "steady" and _few_slow(seen.movement, limits):
+        return _alike(seen, limits)
+    findings, ranking = _explained(seen, verdict, limits)
+    return _diagnosis(seen, verdict, findings, ranking)
+
+
+def _few_slow(moves: Movement, limits: Thresholds) -> bool:
+    """Whether slow steps cost enough to matter, and too little without the slowest of them."""
+    return moves.slow.size >= AT_LEAST_SLOW and moves.slow_share >= limits.min_effect
+
+
+def _alike(seen: _Seen, limits: Thresholds) -> SingleDiagnosis:
+    """A few slow steps: a pattern if one known cause explains them, else accidents."""
+    pattern: Steadiness = "bursty" if seen.movement.spacing is None else "periodic"
+    if _in_one_place(seen):
+        findings, ranking = _explained(seen, pattern, limits)
+        if ranking is not None and ranking.causes[0].id != UNKNOWN:
+            return _diagnosis(seen, pattern, findings, ranking)
+    return _diagnosis(seen, "steady", None, None)
+
+
+def _in_one_place(seen: _Seen) -> bool:
+    """Whether each slow step is longer in the same state of the GPU than others of its phase."""
+    phases = np.array([step.phase or "" for step in seen.run.steps])
+    states = np.array([tile.ns for tile in seen.run.tiles], dtype=np.float64)
+    slow = seen.rows[seen.movement.slow]
+    usual = np.setdiff1d(seen.side.fit, slow)
+    longest = set()
+    for row in slow.tolist():
+        alike = usual[phases[usual] == phases[row]]
+        if not alike.size:
+            return False
+        longest.add(int(np.argmax(states[:, row] - np.median(states[:, alike], axis=1))))
+    return len(longest) == 1
+
+
+def _explained(
+    seen: _Seen, verdict: Steadiness, limits: Thresholds
+) -> tuple[Findings | None, Ranking | None]:
+    """The slow part compared with the usual one, and the causes of the difference."""
+    if verdict in ("steady", "cannot_tell"):
+        return None, None
+    run, slow = seen.run, seen.movement.slow
     # Sensors are too sparse for single steps.
-    stretches = seen.movement.slow.size / max(1, _stretches(seen.movement.slow))
+    stretches = slow.size / max(1, _stretches(slow))
     sensors = verdict in ("drift", "change_point") or stretches >= limits.level_steps
-    if verdict not in ("steady", "cannot_tell"):
-        units = compare_parts(run, _parts(seen, verdict), sensors=sensors, limits=limits)
+    units = compare_parts(run, _parts(seen, verdict), sensors=sensors, limits=limits)
     findings = None if units is None else find(units, limits)
     ranking = None if findings is None else rank(findings)
     if ranking is not None and not sensors and run.counters:
         ranking = for_single_steps(ranking)
-    return _diagnosis(seen, verdict, findings, ranking)
+    return findings, ranking
 
 
 def _seen(side: Side, limits: Thresholds) -> _Seen:

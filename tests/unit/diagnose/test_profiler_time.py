@@ -32,12 +32,12 @@ def slowed(steps: Container[int], more_ms: float = 12.0) -> Observations:
     return edits.slower_section(GRAPH.but(steps=STEPS).run(), "schedule", extra)
 
 
-def interrupted(run: Observations, steps: Container[int]) -> Observations:
+def interrupted(run: Observations, steps: Container[int], ns: int = MS // 2) -> Observations:
     """The same run, with the profiler at work for half a millisecond of some steps."""
     return msgspec.structs.replace(
         run,
         steps=[
-            msgspec.structs.replace(step, profiler_ns=MS // 2 if n in steps else 0)
+            msgspec.structs.replace(step, profiler_ns=ns if n in steps else 0)
             for n, step in enumerate(run.steps)
         ],
     )
@@ -82,6 +82,14 @@ def test_steps_after_a_change_point_keep_their_numbers() -> None:
     result = diagnose_run(interrupted(run, (10,)))
     assert [point.step for point in result.change_points] == [40]
     assert sum(result.compared) == STEPS - 2 - 2
+
+
+def test_steps_that_the_profiler_slows_have_no_part_in_the_time_of_slow_steps() -> None:
+    run = slowed([n for n in range(STEPS) if n % 8], more_ms=500.0)
+    result = diagnose_run(interrupted(run, (10,), 50 * MS))
+    assert result.outliers is not None
+    assert result.outliers.steps + 7 == result.outliers.of_steps == STEPS - 2 - 2
+    assert result.outliers.share_of_time_pct < 100
 
 
 def test_nothing_is_left_out_where_the_profiler_interrupts_every_fourth_step() -> None:

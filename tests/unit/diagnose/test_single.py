@@ -41,7 +41,17 @@ EARLY = slower(np.where(NUMBERS < 20, 2.0, 0.0))
 DRIFT = edits.more_calls(RUN, "sync", NUMBERS // 3, 150_000)
 EIGHTH = slower(np.where(NUMBERS % 8 == 4, 12.0, 0.0))
 TWO = slower(np.where(np.isin(NUMBERS, (20, 50)), 15.0, 0.0))
+FEW = slower(np.where(np.isin(NUMBERS, (20, 50)), 6.0, 0.0))
 BURST = slower(np.where((NUMBERS > 30) & (NUMBERS < 36), 12.0, 0.0), "gc")
+
+
+def test_a_few_slow_steps_with_nothing_in_common_are_accidents() -> None:
+    one, other = (np.where(at == NUMBERS, 6.0 * MS, 0).astype(np.int64) for at in (20, 50))
+    run = edits.more_calls(RUN, "sync", (one > 0).astype(np.int64), 6 * MS)
+    result = diagnose_run(edits.slower_section(run, "schedule", other))
+    assert result.verdict == "steady"
+    assert result.causes == []
+    assert "2 of 60 steps are slow, " in result.sentence
 
 
 @pytest.mark.parametrize(
@@ -52,9 +62,10 @@ BURST = slower(np.where((NUMBERS > 30) & (NUMBERS < 36), 12.0, 0.0), "gc")
         (DRIFT, "drift", "extra_sync"),
         (EIGHTH, "periodic", "slow_section"),
         (TWO, "bursty", "slow_section"),
+        (FEW, "bursty", "slow_section"),
         (BURST, "bursty", "gc"),
     ],
-    ids=["late", "early", "drift", "every 8th", "2 of 60", "burst"],
+    ids=["late", "early", "drift", "every 8th", "2 of 60", "2 of 60, 4 %", "burst"],
 )
 def test_slowness_within_a_run_is_told_apart_and_explained(
     run: Observations, verdict: str, cause: str

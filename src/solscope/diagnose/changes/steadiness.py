@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -122,6 +123,14 @@ class Movement:
     """True when steps differ by more than levels and slope explain: no such run is steady."""
 
 
+class _Steps(NamedTuple):
+    times: Floats
+    pace: Floats
+    """The same, with rare steps between their neighbors."""
+    seen: Bools
+    """False for steps of which only the place is known."""
+
+
 def movement(
     times: Floats,
     limits: Thresholds = THRESHOLDS,
@@ -134,21 +143,11 @@ def movement(
     may be slow, but levels, lines and periods are those of the other steps. Of `unseen` steps
     nothing is known but their place, which a period needs.
     """
-    if unseen is None or not unseen.any():
-        return _movement(times, limits, rare)
-    times = _bridged(times, unseen)
-    moved = _movement(times, limits, rare)
-    seen = float(times.sum() / times[~unseen].sum())
-    return replace(
-        moved,
-        slow=moved.slow[~unseen[moved.slow]],
-        slow_share=moved.slow_share * seen,
-        rest_share=moved.rest_share * seen,
-    )
-
-
-def _movement(times: Floats, limits: Thresholds, rare: Bools | None) -> Movement:
+    seen = np.ones(times.size, dtype=np.bool_) if unseen is None else ~unseen
+    if not seen.all():
+        times = _bridged(times, ~seen)
     pace = times if rare is None else _bridged(times, rare)
+    steps = _Steps(times, pace, seen)
     changes = _changes(pace, limits)
     slope = _slope(pace, limits)
     between = alternation(pace, limits, rare)
@@ -160,8 +159,8 @@ def _movement(times: Floats, limits: Thresholds, rare: Bools | None) -> Movement
     usual = _usual(pace, _levels(pace, changes), slope)
     slow = _slow(times / usual - 1, limits)
     if between is None or best in ("levels", "line") or _is_known(between, slow):
-        return _moved((times, pace), changes, slope, usual, slow, limits)
-    return _two_levels((times, pace), between, limits)
+        return _moved(steps, changes, slope, usual, slow, limits)
+    return _two_levels(steps, between, limits)
 
 
 def _bridged(times: Floats, left_out: Bools) -> Floats:
@@ -206,35 +205,37 @@ def _is_known(between: Alternation, slow: Int64s) -> bool:
 
 
 def _moved(
-    steps: tuple[Floats, Floats],
+    steps: _Steps,
     changes: list[Change],
     slope: Drift | None,
     usual: Floats,
     slow: Int64s,
     limits: Thresholds,
 ) -> Movement:
-    times, pace = steps
-    beyond = times[slow] - usual[slow]
+    times, pace, seen = steps
+    spacing = _spacing(slow, times.size, limits)
+    slow = slow[seen[slow]]
+    beyond, total = times[slow] - usual[slow], times[seen].sum()
     return Movement(
         levels=_levels(pace, changes),
         changes=changes,
         slope=slope,
         slow=slow,
-        slow_share=float(beyond.sum() / times.sum()),
-        rest_share=float((beyond.sum() - beyond.max(initial=0.0)) / times.sum()),
-        spacing=_spacing(slow, times.size, limits),
+        slow_share=float(beyond.sum() / total),
+        rest_share=float((beyond.sum() - beyond.max(initial=0.0)) / total),
+        spacing=spacing,
         uneven=_uneven(pace / usual, limits),
     )
 
 
-def _two_levels(steps: tuple[Floats, Floats], between: Alternation, limits: Thresholds) -> Movement:
+def _two_levels(steps: _Steps, between: Alternation, limits: Thresholds) -> Movement:
     """A run whose slow steps are those of the slower one of two levels."""
     fast = np.full_like(between.fit, between.fit.min())
     moved = _moved(steps, [], None, fast, between.slow, limits)
     spacing = None
     if between.every is not None and between.p is not None:
         spacing = Spacing(between.every, between.regular, between.p)
-    return replace(moved, spacing=spacing, uneven=_uneven(steps[1] / between.fit, limits))
+    return replace(moved, spacing=spacing, uneven=_uneven(steps.pace / between.fit, limits))
 
 
 def _slow(excess: Floats, limits: Thresholds) -> Int64s:
