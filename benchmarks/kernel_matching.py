@@ -10,6 +10,9 @@ Each profile is compared with a copy of itself whose kernels have other names:
 
 Matched right is time in rows whose kernels before and after are the same kernels. Time in rows that
 mix several kernels, or that have one side only, is counted apart.
+
+With --twins, copies of `NAME.graph` are compared with `NAME.twin`: the same step launched eagerly,
+with the same kernels in the same order.
 """
 
 from __future__ import annotations
@@ -30,14 +33,17 @@ def main() -> None:
     """Print one line per profile and way of renaming."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("profiles", nargs="+")
+    parser.add_argument("--twins", action="store_true", help="compare graphs with eager twins")
+    given = parser.parse_args()
     print(
         f"{'profile':40} {'renamed':8} {'right %':>8} {'mixed %':>8} {'wrong %':>8} {'none %':>8}"
     )
     totals: dict[str, list[tuple[float, ...]]] = {}
-    for path in parser.parse_args().profiles:
+    for path in given.profiles:
         profile = solscope.open(path)
-        original = solscope.attribute(profile)
-        for way in ("build", "some", "all"):
+        other = solscope.open(path.replace(".graph.", ".twin.")) if given.twins else profile
+        original = solscope.attribute(other)
+        for way in ("same", "build", "some", "all") if given.twins else ("build", "some", "all"):
             names = {name: renamed(name, way) for name in kernel_names(profile)}
             copy = solscope.attribute(with_names(profile, names))
             shares = score(original, copy, names)
@@ -58,6 +64,8 @@ def kernel_names(profile: Profile) -> list[str]:
 
 def renamed(name: str, way: str) -> str:
     """Another name for the same kernel, the same in every run."""
+    if way == "same":
+        return name
     digest = hashlib.sha256(name.encode()).hexdigest()
     if way == "build":
         return re.sub(r"\d+", lambda number: str(int(number[0]) + 1), name)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Literal
 
 import msgspec
@@ -142,6 +143,8 @@ class _Steps:
     """Activities by rank, device, step and start; `item` numbers group, role and name."""
     turn: Int64s
     """For each activity, which of the steps it belongs to, counted from 0."""
+    whole: bool = False
+    """Whether these are totals of a profile."""
 
     @property
     def per_step(self) -> int:
@@ -167,9 +170,9 @@ def _of_unit(attributed: Attributed, unit: Unit) -> _Steps:
 
 
 def _whole(attributed: Attributed) -> _Steps:
-    """All activities, as totals."""
-    table = _table(attributed, pl.lit(True), pl.lit(0).alias("step"))
-    return _Steps(1, 1, table, np.zeros(table.height, np.int64))
+    """All activities, as totals; steps, where there are any, still tell their order."""
+    table = _table(attributed, pl.lit(True), pl.col("step"))
+    return _Steps(1, 1, table, np.zeros(table.height, np.int64), whole=True)
 
 
 def _table(attributed: Attributed, wanted: pl.Expr, step: pl.Expr) -> pl.DataFrame:
@@ -270,7 +273,7 @@ def _aligned(
     Empty unless half of the time of both steps is in pairs that agree in more than their place:
     another GPU or compiler launches other kernels, which order cannot match.
     """
-    steps = [_usual_step(side) for side in sides]
+    steps = min(product(*(_to_align(side) for side in sides)), key=_unlike)
     columns = [_properties(step) for step in steps]
     numbers = {name: numbered([column[name] for column in columns]) for name in columns[0]}
     pairs = align(*({name: values[side] for name, values in numbers.items()} for side in (0, 1)))
@@ -288,6 +291,22 @@ def _aligned(
     return Counter(
         (items[0][first], items[1][second]) for first, second in zip(*aligned, strict=True)
     )
+
+
+def _to_align(steps: _Steps) -> list[pl.DataFrame]:
+    """A usual step; of a whole profile also all of it, since it may be one step."""
+    usual = _usual_step(steps)
+    if not steps.whole or usual.is_empty():
+        return [usual]
+    rank, device = usual.select("rank", "device").row(0)
+    own = pl.col("rank").eq_missing(rank) & pl.col("device").eq_missing(device)
+    return [usual, steps.table.filter(own)]
+
+
+def _unlike(pair: tuple[pl.DataFrame, ...]) -> float:
+    """How much the numbers of activities differ: the same work has as many."""
+    sizes = sorted(part.height for part in pair)
+    return sizes[-1] / max(1, sizes[0])
 
 
 def _usual_step(steps: _Steps) -> pl.DataFrame:

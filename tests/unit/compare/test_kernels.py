@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -131,3 +132,18 @@ def test_a_profile_without_steps_is_compared_as_a_whole() -> None:
 def test_a_phase_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="phase verify"):
         compare_kernels(attributed(NORMAL), attributed(NORMAL), phase="verify")
+
+
+def test_an_eager_step_and_its_replays_under_other_names() -> None:
+    """The twin is one step without a mark, so totals are compared; order still tells the work."""
+    folder = Path(__file__).parents[3] / "results" / "architectures"
+    twin, graph = (str(folder / f"qwen3-6l.{form}.json.zst") for form in ("twin", "graph"))
+    others = {name: f"k_{number}" for number, name in enumerate(names_of(graph))}
+    (phase,) = compare_kernels(attributed(twin), changed(graph, others)).phases
+    assert phase.per == "profile"
+    right = sum(
+        row.before_ms
+        for row in phase.rows
+        if {others.get(use.name, use.name) for use in row.before} == {u.name for u in row.after}
+    )
+    assert right >= 0.99 * phase.before_ms
