@@ -576,6 +576,13 @@ export interface KernelUse {
   absorbed: boolean;
 }
 
+export interface KvCacheUse {
+  metric: string;
+  samples: number;
+  mean_pct: number;
+  peak_pct: number;
+}
+
 export interface Label {
   name: string;
   category: string | null;
@@ -695,6 +702,7 @@ export interface MemoryTable {
   allocated_per_step: number | null;
   growth_per_step: number | null;
   operators: Allocating[];
+  kv_cache: KvCacheUse | null;
 }
 
 export interface NamedCause {

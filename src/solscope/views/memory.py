@@ -15,6 +15,7 @@ from solscope.attribution import Attributed
 from solscope.attribution.usual_steps import WHOLE, StepBasis, usual_numbers, usual_steps
 from solscope.errors import InputError
 from solscope.intervals import nest
+from solscope.views.kv_cache import KvCacheUse, kv_cache_use
 from solscope.views.percent import percent_of
 
 OUTSIDE = "(outside)"
@@ -60,6 +61,8 @@ class MemoryTable(msgspec.Struct, frozen=True):
     """Bytes that a step keeps; mean. Above 0 in every step, memory leaks or a cache grows."""
     operators: list[Allocating]
     """Most bytes first."""
+    kv_cache: KvCacheUse | None
+    """Use of the engine's KV cache; null where no metric of it was sampled during the recording."""
 
 
 def memory_table(attributed: Attributed, allocations: pl.DataFrame) -> list[MemoryTable]:
@@ -108,6 +111,7 @@ def _table(attributed: Attributed, rows: pl.DataFrame) -> MemoryTable:
             Allocating(op, calls, size, percent_of(size, total))
             for op, calls, size in grouped.sort("bytes", "op", descending=[True, False]).iter_rows()
         ],
+        kv_cache=kv_cache_use(attributed),
     )
 
 

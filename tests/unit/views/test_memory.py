@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from solscope.attribution import Attributed
 from solscope.attribution.opening import open_attributed
 from solscope.cli import run
 from solscope.errors import InputError
 from solscope.readers import source
 from solscope.readers.allocations import ALLOCATION_SCHEMA, read_allocations
+from solscope.views.kv_cache import KvCacheUse, kv_cache_use
 from solscope.views.memory import OUTSIDE, memory_table
 from tests.making import attributed, event
 from tests.recordings import recording
@@ -135,3 +138,41 @@ def test_real_recordings(name: str, events: int) -> None:
     taken = sum(row.bytes for row in found.operators)
     assert found.allocated_per_step is not None
     assert taken == pytest.approx(found.allocated_per_step * found.steps)
+
+
+def sampled(name: str, *values: float) -> Attributed:
+    """A kernel of 10 µs; samples before it, while it runs, and after it."""
+    base = attributed(event("kernel", "gemm", 0, 10 * US), unix_offset_ns=1_000_000)
+    times = [1_000_000 - US, *(1_000_000 + US * (at + 1) for at in range(len(values))), 2_000_000]
+    metrics = pl.DataFrame(
+        {"t_ns": times, "metric": name, "device": None, "value": [0.9, *values, 0.95]},
+        schema_overrides={"metric": pl.Categorical, "device": pl.Int32},
+    )
+    return replace(base, profile=replace(base.profile, metrics=metrics))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"],
+)
+def test_the_use_of_the_cache_is_that_during_the_recording(name: str) -> None:
+    assert kv_cache_use(sampled(name, 0.25, 0.5, 0.75)) == KvCacheUse(name, 3, 50.0, 75.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("gpu_mem_util", (0.5,)),  # of the memory interface, not of the cache
+        ("vllm:kv_cache_usage_perc", (25.0, 50.0)),  # not shares: the unit is not known
+        ("vllm:kv_cache_usage_perc", ()),
+    ],
+)
+def test_the_use_of_the_cache_is_null_where_it_was_not_recorded(
+    name: str, values: tuple[float, ...]
+) -> None:
+    assert kv_cache_use(sampled(name, *values)) is None
+
+
+def test_a_recording_without_the_metric_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["memory", "--top", "1", "demo:qwen-h100"]) == 0
+    assert "KV cache use: not recorded" in capsys.readouterr().out

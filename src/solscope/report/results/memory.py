@@ -15,6 +15,19 @@ def _megabytes(size: float | None) -> str:
     return number(None if size is None else size / 1e6)
 
 
+def _kv_cache(m: MemoryTable) -> str:
+    use = m.kv_cache
+    if use is None:
+        return (
+            "KV cache use: not recorded; engines publish it as a metric (vllm:kv_cache_usage_perc, "
+            "sglang:token_usage)"
+        )
+    return (
+        f"KV cache use: {pct(use.mean_pct)} on average, {pct(use.peak_pct)} at most "
+        f"({use.samples:,} samples of {clean(use.metric)})"
+    )
+
+
 @form_of_each("memory", MemoryTable, "devices")
 def memory_parts(m: MemoryTable, screen: Screen, *, top: int) -> list[Printable]:
     """The peak, what is reserved, and what allocates, on one GPU of a profile."""
@@ -40,6 +53,7 @@ def memory_parts(m: MemoryTable, screen: Screen, *, top: int) -> list[Printable]
                 f"{_megabytes(m.growth_per_step)} MB kept"
             )
         )
+    parts.append(Text(_kv_cache(m)))
     columns = [
         *numbers("MB", "share", "allocations"),
         Column("operator", text=True, code=True),
