@@ -6,6 +6,7 @@ import { go, Link, part, useAddress } from "./address";
 import { Diverging } from "./charts/bench";
 import { bytes, counted, fileName, signed } from "./format";
 import { Keys } from "./keys";
+import { COSTED, ModelChoice } from "./model";
 import { BenchView } from "./pages/bench";
 import { CorpusView } from "./pages/corpus";
 import { ComparisonView } from "./pages/comparison";
@@ -14,6 +15,7 @@ import { Home } from "./pages/home";
 import { ProfileView } from "./pages/profile";
 import { RanksView } from "./pages/ranks";
 import { SuiteView } from "./pages/suite";
+import { withChanges } from "./params";
 import { Breaking, CopyLink, Problem, Section, ThemeChoice, WithParts } from "./parts";
 import { Table } from "./table";
 import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, RanksPage, Working } from "./types";
@@ -81,9 +83,10 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
       <h1><Breaking text={name} /></h1>
       {overview.value && path === undefined && <p><Link to="/">All profiles</Link></p>}
       {path !== undefined && name !== path && <p class="faint path"><Breaking text={path} /></p>}
-      <Answer<ProfilePage> key={id} path={`/api/profile/${to}${hardware(query)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
+      {path !== undefined && <div class="choose"><HardwareChoice overview={overview} /><ModelChoice overview={overview} /></div>}
+      <Answer<ProfilePage> key={id} path={`/api/profile/${to}?${part(query, COSTED)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
         <WithParts watch={page}>
-          <p class="choose"><HardwareChoice overview={overview} /><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose a slower run</Link>{page.operators && <> · <a href={`/profile/${to}/perfetto.json.gz`} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
+          <p class="choose"><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose a slower run</Link>{page.operators && <> · <a href={`/profile/${to}/perfetto.json.gz`} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
           <ProfileView page={page} address={`/api/profile/${to}`} whatIf={query.get("hardware") && page.hotspots?.hardware !== recordedOn(page) ? query.get("hardware") : null} />
         </WithParts>
       )} />
@@ -94,13 +97,11 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
 /** The GPU of a recording as the list of hardware has it, where its name says so. */
 const recordedOn = (page: ProfilePage): string | undefined => page.roofs && page.summary.devices.some((name) => name.includes(page.roofs?.name ?? "?")) ? page.roofs.name : undefined;
 
-const hardware = (query: URLSearchParams): string => (query.get("hardware") ? `?hardware=${encodeURIComponent(query.get("hardware") ?? "")}` : "");
-
 function HardwareChoice({ overview }: { overview: Asked<Overview> }) {
   const { path, query } = useAddress();
   return (
     <label class="field">Bounds of{" "}
-      <select value={query.get("hardware") ?? ""} onChange={(event) => go(event.currentTarget.value ? `${path}?hardware=${encodeURIComponent(event.currentTarget.value)}` : path)}>
+      <select value={query.get("hardware") ?? ""} onChange={(event) => go(withChanges(path, { hardware: event.currentTarget.value }))}>
         <option value="">the recorded GPU</option>
         {overview.value?.hardware.map((name) => <option key={name} value={name}>{name}</option>)}
       </select>

@@ -22,14 +22,25 @@ export function onParams(tell: () => void): () => void {
 
 export const params = (): URLSearchParams => new URLSearchParams(own ?? window.location.search);
 
-/** Change the address; null takes a name out, and `quiet` leaves no step for the back button. */
-export function setParams(changes: Record<string, string | null>, quiet = false): void {
+/** The query of the address with some values changed; null or nothing takes a name out. */
+function changed(changes: Record<string, string | null>): URLSearchParams {
   const query = params();
   for (const [name, value] of Object.entries(changes)) {
     if (value === null || value === "") query.delete(name);
     else query.set(name, value);
   }
-  setQuery(query, quiet);
+  return query;
+}
+
+/** A path with the query of the address, but for these values. */
+export function withChanges(path: string, changes: Record<string, string | null>): string {
+  const query = changed(changes);
+  return `${path}${query.size ? `?${query}` : ""}`;
+}
+
+/** Change the address; null takes a name out, and `quiet` leaves no step for the back button. */
+export function setParams(changes: Record<string, string | null>, quiet = false): void {
+  setQuery(changed(changes), quiet);
 }
 
 /** Put these and no others into the address. */

@@ -178,6 +178,11 @@ export interface CorpusStatus {
   frameworks: Record<string, number>;
 }
 
+export interface CostModel {
+  name: string;
+  warnings: ProfileWarning[];
+}
+
 export interface CounterChange {
   name: string;
   device: number | null;
@@ -705,6 +710,11 @@ export interface MemoryTable {
   kv_cache: KvCacheUse | null;
 }
 
+export interface ModelEntry {
+  id: string;
+  label: string;
+}
+
 export interface NamedCause {
   id: string;
   family: string;
@@ -839,6 +849,7 @@ export interface Overview {
   results: string[];
   solutions: string[];
   hardware: string[];
+  models: ModelEntry[];
   corpus: CorpusStatus | null;
   upload: boolean;
   upload_to_store: boolean;
@@ -954,6 +965,7 @@ export interface ProfilePage {
   icicle: TimeNode | null;
   operators: OperatorTable | null;
   hotspots: HotspotTable | null;
+  model: CostModel | null;
   roofs: Roofs | null;
   kernels: KernelTable;
   kernels_left_out: number;

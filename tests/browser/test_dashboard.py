@@ -28,6 +28,7 @@ from tests.browser.conftest import (
     until,
     watched,
 )
+from tests.model_config import CONFIG
 
 pytestmark = pytest.mark.browser
 
@@ -345,6 +346,31 @@ def test_bounds_of_another_gpu_are_called_a_what_if(browser: Browser, address: s
         page.get_by_label("Bounds of").select_option("")
         page.get_by_role("note").wait_for(state="detached")
         assert problems == []
+
+
+def test_a_config_ranks_what_has_no_shapes(browser: Browser, address: str, tmp_path: Path) -> None:
+    (tmp_path / "no.json").write_text("{}")
+    (tmp_path / "gpt-oss-20b.json").write_bytes(CONFIG)
+    with watched(browser) as (page, problems):
+        page.goto(f"{address}/profile/{profile_id(DEMOS[1])}")
+        advice = page.get_by_text("Give the model's config (above)")
+        expect(advice).to_be_visible()
+        page.get_by_label("Model config").set_input_files(tmp_path / "no.json")
+        expect(page.get_by_role("alert")).to_have_text(
+            "no.json: not a model's config: it has no hidden_size"
+        )
+        page.get_by_label("Model config").set_input_files(tmp_path / "gpt-oss-20b.json")
+        expect(page.get_by_role("note")).to_contain_text("from the config gpt-oss-20b.json")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.get_by_label("Model config")).to_have_value(re.compile("^[0-9a-f]{12}$"))
+        expect(advice).to_have_count(0)
+        expect(page.locator("#hotspots .about").first).to_contain_text("known for 99.")
+        # Another GPU is chosen beside it.
+        page.get_by_label("Bounds of").select_option("H200")
+        expect(page).to_have_url(re.compile("model=.*hardware=H200"))
+        page.get_by_label("Model config").select_option("")
+        expect(advice).to_be_visible()
+        assert [one for one in problems if "422" not in one] == []
 
 
 def test_a_store_has_one_line_per_model_and_gpu(browser: Browser, tmp_path: Path) -> None:

@@ -83,6 +83,20 @@ def test_kernels_sort_and_filter(browser: Browser, report: Path) -> None:
         assert problems == []
 
 
+def test_numbers_say_which_steps_they_are_about(browser: Browser, tmp_path: Path) -> None:
+    runs = [attribute(solscope.open(name)) for name in ("demo:h200-normal", "demo:h200-slow")]
+    pages = [profile_page(runs[0]), comparison_page(runs, ["normal", "slow"])]
+    write_html(pages, "steps", tmp_path / "steps.html")
+    left_out = "(left out: the last, which no step follows)"
+    with watched(browser) as (page, problems):
+        page.goto(f"file://{tmp_path}/steps.html")
+        for part in ("#steps", "#hotspots", "#efficiency"):
+            expect(page.locator(f"{part} .about").first).to_contain_text(left_out)
+        page.locator("nav.pages button").nth(1).click()
+        expect(page.locator("section[id^=phase-] .about").first).to_contain_text(left_out)
+        assert problems == []
+
+
 def test_pages_of_a_report_switch(browser: Browser, report: Path) -> None:
     with watched(browser) as (page, problems):
         page.goto(f"file://{report}")

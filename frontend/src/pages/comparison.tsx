@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { Waterfall } from "../charts/waterfall";
 import { ms, NONE, number, percent, shorten, times } from "../format";
 import { Begin, Breaking, Dot, Section } from "../parts";
+import { everyPhase, stepsCounted } from "../steps";
 import { Table, type Column } from "../table";
 import { timeFormat, timeIn } from "../units";
 import type { ComparisonPage, Difference, Group, KernelChange, KernelUse, LayerTable, Part, PhaseComparison, PhaseKernels } from "../types";
@@ -39,7 +40,7 @@ function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) 
   const total = (at: number) => phase.steps[at]?.time_ms ?? phase.gpu_ms[at] ?? 0;
   const step = phase.per === "step" ? total(0) : null;
   return (
-    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at)).replace(" ", "\u00a0")}`).join(" · ")}`} about={phase.per === "step" ? "Per step of this phase and per GPU. The others are compared with the first profile." : "Totals of whole profiles, whose work may differ: read shares, not speed."}>
+    <Section id={id} title={`${name[0]?.toUpperCase()}${name.slice(1)}: ${labels.map((label, at) => `${label} ${ms(total(at)).replace(" ", "\u00a0")}`).join(" · ")}`} about={phase.per === "step" ? `Per step of this phase and per GPU: ${labels.map((label, at) => `${label} over ${phase.steps[at] ? stepsCounted(phase.steps[at].basis, false) : "no steps"}`).join("; ")}. The others are compared with the first profile.` : "Totals of whole profiles, whose work may differ: read shares, not speed."}>
       {labels.slice(1).map((label, index) => {
         const differences = phase.differences.filter((one) => one.profile === label);
         if (phase.per !== "step" || !differences.length) return null;
@@ -110,7 +111,7 @@ function Layers({ table }: { table: LayerTable }) {
     ["Layers", table.layers_us], ["Not attributed", table.unattributed_us], ["Idle", table.idle_us], ["Overlapped", table.overlapped_us], ["End to end", table.end_to_end_us],
   ];
   return (
-    <Section id="layers" title="One layer, role by role" about={<>{table.phase ?? "All"} passes ({table.passes.map((count) => number(count)).join(" and ")}), {table.stat} per {table.per}, in {format.unit}. Profiles are aligned by group and role, never by kernel name. Rows add up to groups, and groups to a layer.</>}>
+    <Section id="layers" title="One layer, role by role" about={<>{table.phase ?? "All"} passes ({table.passes.map((count) => number(count)).join(" and ")}), {table.stat} per {table.per}, in {format.unit}, over {[...new Set(table.basis.map(everyPhase))].join(" and ")}. Profiles are aligned by group and role, never by kernel name. Rows add up to groups, and groups to a layer.</>}>
       {table.layer_kinds.map((kind) => (
         <div class="scroll" key={kind.kind} tabIndex={0} role="region" aria-label={`Layer ${kind.kind}`}>
           <table class="layers">

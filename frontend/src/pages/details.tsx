@@ -3,6 +3,7 @@ import { ask } from "../ask";
 import { categoryColor, IDLE } from "../colors";
 import { bytes, counted, ms, NONE, number, percent, us } from "../format";
 import { Bar, Breaking, Dot, Facts, Section } from "../parts";
+import { everyPhase } from "../steps";
 import { Table, type Column } from "../table";
 import type { Allocating, EfficiencyTable, HostTable, MemoryTable, PathPart, ProfileDetails, Rates, Waiting } from "../types";
 
@@ -24,7 +25,7 @@ const RATES: Column<Rates>[] = [
 export function Efficiency({ table }: { table: EfficiencyTable }) {
   const unknown = table.rows.every((row) => row.mfu_pct === null);
   return (
-    <Section id="efficiency" title="How much of the hardware is used" about={<>On {table.hardware}. Rates are lower bounds: time without a known cost counts as time, and not as work.{unknown && " FLOP and bytes are known for less than half of the GPU time, so there are no rates; for recordings without shapes, give the model's config with --model."}</>}>
+    <Section id="efficiency" title="How much of the hardware is used" about={<>On {table.hardware}, over {everyPhase(table.basis)}. Rates are lower bounds: time without a known cost counts as time, and not as work.{unknown && " FLOP and bytes are known for less than half of the GPU time, so there are no rates; for recordings without shapes, give the model's config with --model."}</>}>
       <Table caption="Efficiency by phase" columns={RATES} rows={table.rows} />
     </Section>
   );
@@ -57,7 +58,7 @@ function Host({ table }: { table: HostTable }) {
     ["launch latency", table.path_launch_ms, IDLE["launch"] as string], ["return of waiting calls", table.path_sync_ms, IDLE["sync"] as string],
   ];
   return (
-    <Section id="host" title="The host" about="What the host did while the GPU waited for it, and which of both each part of the span waited for. The parts of the critical path add up to the span.">
+    <Section id="host" title="The host" about={`What the host did while the GPU waited for it, and which of both each part of the span waited for. The parts of the critical path add up to the span.${table.basis.length ? ` Means per step are over ${everyPhase(table.basis)}.` : ""}`}>
       <Facts facts={[
         ["GPU waits for the host", `${ms(table.waiting_ms)}, ${percent(table.waiting_pct)}`],
         ["Between steps", table.between_steps_ms === null ? NONE : `${ms(table.between_steps_ms)} in the mean`],

@@ -10,6 +10,7 @@ import { categoryColor, causeColor } from "../colors";
 import { axesText, bytes, counted, ms, NONE, number, percent, shorten, time, us } from "../format";
 import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Sentence, Warnings, Word } from "../parts";
 import { reread, toggle, useSelection } from "../selection";
+import { everyPhase, meanStep } from "../steps";
 import { Table, type Column } from "../table";
 import { timeFormat, timeIn } from "../units";
 import { useRange, type InRange } from "../timeline/range";
@@ -28,7 +29,9 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
   return (
     <>
       {whatIf && <p class="warnings plain" role="note">What if it ran on {whatIf}? Bounds, S and what can be saved are those of {whatIf}; times are as recorded on {summary.devices.join(", ") || "another GPU"}. S may exceed 100 %.</p>}
-      <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")}>{page.hotspots && <FixFirst table={page.hotspots} of={summary.steps.found_by === "whole_profile" || !page.hotspots.steps ? "the recording" : "the step"} />}</Begin>
+      {page.model && <p class="about" role="note">FLOP and bytes of kernels without recorded shapes are from the config {page.model.name}.</p>}
+      {page.model && page.model.warnings.length > 0 && <Warnings warnings={page.model.warnings} />}
+      <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")}>{page.hotspots && <FixFirst table={page.hotspots} given={page.model !== null} inReport={address === null} of={summary.steps.found_by === "whole_profile" || !page.hotspots.steps ? "the recording" : "the step"} />}</Begin>
       <Section id="summary" title="Summary">
         <Facts
           facts={known([
@@ -86,7 +89,7 @@ function aboutSteps({ summary, timeline }: ProfilePage): string {
   const undrawn = drawnSteps(timeline.steps).length < timeline.steps.length ? ", and not drawn" : "";
   const cut = summary.steps.cut ? ` ${summary.steps.cut} of them ${summary.steps.cut === 1 ? "is" : "are"} cut at the edge of the recording${undrawn}.` : "";
   if (summary.steps.found_by === "whole_profile") return "No step markers found: the whole profile counts as one step.";
-  const found = `Found by ${(summary.steps.found_by ?? "nothing").replaceAll("_", " ")}.${cut}`;
+  const found = `Found by ${(summary.steps.found_by ?? "nothing").replaceAll("_", " ")}.${cut} Times per step are those of ${everyPhase(summary.steps.phases.map((one) => one.basis))}.`;
   return timeline.steps.length > 1 ? `Height is the step time; the solid part is the time the GPU was busy. ${found}` : `One step. ${found}`;
 }
 
@@ -169,16 +172,16 @@ const COSTED = 50;
 const nameOf = (row: Hotspot): string => `${row.kind === "operator" ? "" : `${row.kind}: `}${row.operator}`;
 
 /** What to do, from the work list below. */
-function FixFirst({ table, of }: { table: HotspotTable; /** What shares are of. */ of: string }) {
+function FixFirst({ table, given, inReport, of }: { table: HotspotTable; /** Whether a model's config is. */ given: boolean; inReport: boolean; /** What shares are of. */ of: string }) {
   const rows = table.hotspots.filter((row) => row.recoverable_pct_of_step >= WORTH).slice(0, FIRST);
-  const unranked = table.coverage.cost_pct !== null && table.coverage.cost_pct < COSTED;
+  const unranked = !given && table.coverage.cost_pct !== null && table.coverage.cost_pct < COSTED;
   if (!rows.length && !unranked) return null;
   return (
     <div class="do">
       <h3>What to do</h3>
       <ol>
         {rows.map((row) => <li key={row.rank}><strong><Sentence text={row.advice} />.</strong> <span class="faint">{shorten(nameOf(row), 60)}{row.role && row.role !== row.operator ? `, ${row.role}` : ""}: at most {percent(row.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(row.recoverable_us).replace(" ", "\u00a0")}</span></li>)}
-        {unranked && <li><strong>Give the model's config (<code>--model config.json</code>).</strong> <span class="faint">FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time only, so operators are hardly ranked</span></li>}
+        {unranked && <li><strong>Give the model's config {inReport ? <>(<code>--model config.json</code>)</> : "(above)"}.</strong> <span class="faint">FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time only, so operators are hardly ranked</span></li>}
       </ol>
     </div>
   );
@@ -201,7 +204,7 @@ function Hotspots({ page }: { page: ProfilePage }) {
   const table = page.hotspots;
   if (!table) return null;
   return (
-    <Section id="hotspots" title="What to fix first" about={<>{table.steps ? `Means over ${counted(table.steps, [table.phase, "step"].filter(Boolean).join(" "))} of ${ms(table.step_ms)}` : `No complete step found: times are for the whole profile of ${ms(table.step_ms)}`}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
+    <Section id="hotspots" title="What to fix first" about={<>Per {meanStep(table.basis)}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
       {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} choice={{ on: (row) => row.role !== null && row.role === selection.role, pick: (row) => row.role !== null && toggle({ role: row.role }) }} detail={(row) => <><p><strong><Sentence text={row.advice} />.</strong></p><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing to save was found.</p>}
     </Section>
   );

@@ -9,6 +9,7 @@ from solscope.errors import InputError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
 from solscope.pages.details import ProfileDetails, profile_details
+from solscope.profile import ProfileWarning
 from solscope.views.costs import CallTable, find_calls
 from solscope.views.efficiency import EfficiencyTable, efficiency_of_calls
 from solscope.views.hotspots import HotspotTable, hotspots_of_calls
@@ -16,6 +17,7 @@ from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
 from solscope.views.lanes.base import EventTimeline
 from solscope.views.lanes.levels import event_timeline
+from solscope.views.model_check import check_model
 from solscope.views.operators import OperatorTable, hardware_of, operators_of_calls
 from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
@@ -39,6 +41,15 @@ class Roofs(msgspec.Struct, frozen=True):
     measured: bool
 
 
+class CostModel(msgspec.Struct, frozen=True):
+    """The config that gives costs to kernels without recorded shapes."""
+
+    name: str
+    """Of the file."""
+    warnings: list[ProfileWarning]
+    """What of the recording contradicts it."""
+
+
 class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
     """One profile."""
 
@@ -52,6 +63,8 @@ class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
     operators: OperatorTable | None
     """Null for a summary, which has no calls."""
     hotspots: HotspotTable | None
+    model: CostModel | None
+    """Null where none was given."""
     roofs: Roofs | None
     kernels: KernelTable
     kernels_left_out: int
@@ -107,6 +120,7 @@ def profile_page(
         icicle=icicle(attributed) if single else None,
         operators=None if calls is None else operators_of_calls(attributed, calls, card),
         hotspots=None if calls is None else hotspots_of_calls(attributed, calls, card),
+        model=None if model is None else _cost_model(attributed, model),
         roofs=None if card is None else roofs_of(card),
         kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
         kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),
@@ -115,6 +129,10 @@ def profile_page(
         details=profile_details(attributed) if single and whole else None,
         events=event_timeline(attributed, most_events) if single and most_events else None,
     )
+
+
+def _cost_model(attributed: Attributed, model: Model) -> CostModel:
+    return CostModel(model.name, check_model(attributed, model)[1])
 
 
 def _efficiency(

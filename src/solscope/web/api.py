@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FACTS = ("model", "framework", "version", "gpu")
 """What profiles of a store can be chosen by here."""
+MODEL = ("model", "batch", "context")
+"""The config that gives costs where a profile has no shapes, and what it does not say of a run."""
 _CHOICE = ("phase", *FACTS)
 
 
@@ -62,7 +64,7 @@ ENDPOINTS = (
         "/api/profile/{id}",
         "One profile",
         "profiles:profile",
-        ("hardware",),
+        ("hardware", *MODEL),
         files=("id",),
     ),
     Endpoint(

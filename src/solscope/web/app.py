@@ -29,10 +29,11 @@ from solscope.web.connections import BodyDeadline
 from solscope.web.dispatch import answer
 from solscope.web.guard import Guard
 from solscope.web.library import Library, NotShownError
+from solscope.web.models import read_config
 from solscope.web.openapi import openapi
 from solscope.web.page import is_known, page
 from solscope.web.quota import Quota
-from solscope.web.upload import Body, UploadLimits, take_upload
+from solscope.web.upload import Body, UploadLimits, safe_name, take_upload
 
 JSON = "application/json"
 ICON = (
@@ -61,6 +62,7 @@ def create_app(
     """The dashboard over `library`; with a token, only for those who know it."""
     routes = [
         *([Route("/api/upload", _uploader(library, uploads), methods=["POST"])] if uploads else []),
+        Route("/api/model", _model_taker(library), methods=["POST"]),
         Route("/profile/{id}/perfetto.json.gz", _exporter(library), methods=["GET"]),
         *(
             Route(endpoint.path, _handler(endpoint, library), methods=["GET"])
@@ -116,6 +118,27 @@ def _uploader(library: Library, uploads: Uploads) -> Callable[[Request], Awaitab
             return _error(str(error), 422)
         except OSError as error:
             return _error(f"the upload cannot be kept: {error.strerror or error}", 507)
+        except ClientDisconnect:
+            return _error("the upload was broken off", 400)
+        except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest
+            return _unforeseen(request, error)
+        return Response(msgspec.json.encode(entry), 201, media_type=JSON)
+
+    return handle
+
+
+def _model_taker(library: Library) -> Callable[[Request], Awaitable[Response]]:
+    """Takes a model's config; nothing of it is written to a file."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            name = safe_name(request.query_params.get("name", ""))
+            data = await read_config(request.stream())
+            entry = await run_in_thread(library.models.give, name, data)
+        except LimitError as error:
+            return _error(str(error), 413)
+        except SolscopeError as error:
+            return _error(str(error), 422)
         except ClientDisconnect:
             return _error("the upload was broken off", 400)
         except Exception as error:  # noqa: BLE001 - the browser gets a line, the terminal the rest

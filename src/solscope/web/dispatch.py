@@ -106,7 +106,10 @@ def _keys(endpoint: Endpoint, library: Library, asked: dict[str, str]) -> Keys |
         # One profile is shown with its path; two are called by labels, which depend on all others.
         shown = [entry.path if len(entries) == 1 else entry.label for entry in entries]
         key = (*key, *shown, *(read_from(library.path(entry.id)) for entry in entries))
-        return Keys(key, key)
+        if "model" not in asked:
+            return Keys(key, key)
+        # What a browser gave is gone with the server: not worth a file.
+        return Keys((*key, library.models.state(asked["model"])), None)
     if endpoint.of_results:
         key = (*key, *library.result_stamps())
         return Keys(key, key)

@@ -22,6 +22,7 @@ from solscope.text import encodable
 from solscope.web.answer_cache import DiskCache, MemoryCache, Value
 from solscope.web.cards import Cards, ProfileCard
 from solscope.web.idle import IdleMonitor
+from solscope.web.models import Models, find_configs
 from solscope.web.sources import find_results, find_sources, held, read_from, stamp
 from solscope.web.store_view import StoreView
 
@@ -100,6 +101,8 @@ class Library:
         """Results of which pages show a part."""
         self.cards = Cards(self.disk_cache)
         """What the list of profiles says about each."""
+        self.models = Models()
+        """Configs of models, for costs where a profile has no shapes."""
         self.skipped: list[tuple[str, str]] = []
         """Files of a folder that are not profiles, with the reason."""
         self._working: dict[str, tuple[str, float]] = {}
@@ -130,6 +133,7 @@ class Library:
             )
         }
         results = find_results([*self._named_results, *self._sources])
+        self.models.offer(find_configs(self._sources, paths))
         with self._lock:
             self._entries, self._paths, self.result_files = entries, by_id, results
             self.skipped = [(encodable(path), encodable(why)) for path, why in skipped]

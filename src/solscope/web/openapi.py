@@ -10,6 +10,7 @@ import msgspec
 
 from solscope._version import __version__
 from solscope.web.api import Endpoint
+from solscope.web.models import ModelEntry
 from solscope.web.upload import Uploaded
 
 _ERROR = {"$ref": "#/components/schemas/Error"}
@@ -36,8 +37,8 @@ _TO_ALL = {
 
 def openapi(endpoints: Sequence[Endpoint], takes_uploads: bool = False) -> dict[str, Any]:
     """An OpenAPI 3.1 document."""
-    (uploaded, *schemas), components = msgspec.json.schema_components(
-        [Uploaded, *(endpoint.answer for endpoint in endpoints)],
+    (uploaded, model, *schemas), components = msgspec.json.schema_components(
+        [Uploaded, ModelEntry, *(endpoint.answer for endpoint in endpoints)],
         ref_template="#/components/schemas/{name}",
     )
     return {
@@ -47,6 +48,7 @@ def openapi(endpoints: Sequence[Endpoint], takes_uploads: bool = False) -> dict[
             endpoint.path: {"get": _operation(endpoint, schema)}
             for endpoint, schema in zip(endpoints, schemas, strict=True)
         }
+        | {"/api/model": {"post": _model(model)}}
         | ({"/api/upload": {"post": _upload(uploaded)}} if takes_uploads else {}),
         "components": {
             "schemas": {
@@ -84,21 +86,39 @@ def _operation(endpoint: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _upload(schema: dict[str, Any]) -> dict[str, Any]:
+    store = _parameter("store", "query", False) | {"description": "1: into the store as well."}
+    operation = _posted("Take a profile", [store])
+    operation["responses"] |= {
+        "201": _response("The profile that was taken", schema),
+        "422": _response("Not a profile, or already present.", _ERROR),
+        "507": _response("It cannot be kept: no space, or no folder.", _ERROR),
+    }
+    return operation
+
+
+def _model(schema: dict[str, Any]) -> dict[str, Any]:
+    operation = _posted("Take a model's config, for `model` of a profile; held in memory only", [])
+    operation["responses"] |= {
+        "201": _response("The config that was taken", schema),
+        "422": _response("Not a model's config.", _ERROR),
+    }
+    return operation
+
+
+def _posted(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+    """A question whose body is a file."""
     return {
-        "summary": "Take a profile",
+        "summary": summary,
         "parameters": [
             _parameter("name", "query", True),
-            _parameter("store", "query", False) | {"description": "1: into the store as well."},
+            *parameters,
             _parameter("X-Solscope", "header", True) | {"description": "Anything."},
         ],
         "requestBody": {"required": True, "content": {"application/octet-stream": {}}},
         "responses": {
-            "201": _response("The profile that was taken", schema),
             "400": _response("It was broken off.", _ERROR),
             "403": _refusal("A page of another site asks, or X-Solscope is missing."),
             "413": _response("It is too large.", _ERROR),
-            "422": _response("Not a profile, or already present.", _ERROR),
-            "507": _response("It cannot be kept: no space, or no folder.", _ERROR),
             **_TO_ALL,
         },
     }

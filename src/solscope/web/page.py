@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from solscope.errors import SolscopeError
 from solscope.report.html import asset, script_data
-from solscope.web.api import FACTS
+from solscope.web.api import FACTS, MODEL
 from solscope.web.dispatch import cached_answer, endpoint_of, question, start_answer
 from solscope.web.library import Library, Query
 
@@ -61,11 +61,12 @@ def first_questions(path: str, query: Query) -> list[str]:
     view, _, rest = path.strip("/").partition("/")
     name = quote(unquote(rest), safe="")
     given = {key: query.get(key, "") for key in ("a", "b", "hardware", "device", "suite", *FACTS)}
+    costed = {key: query.get(key, "") for key in ("hardware", *MODEL)}
     two = {key: given[key] for key in ("a", "b")}
     facts = {key: given[key] for key in FACTS}
     asked = ["/api/overview"]
     if view == "profile" and name:
-        asked.append(question(f"/api/profile/{name}", {"hardware": given["hardware"]}))
+        asked.append(question(f"/api/profile/{name}", costed))
         asked += [
             question(f"/api/profile/{name}/{endpoint}", {}) for endpoint in ("timeline", "details")
         ]

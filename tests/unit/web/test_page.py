@@ -92,9 +92,9 @@ def test_no_name_ends_the_script_that_it_stands_in(tmp_path: Path) -> None:
         ("/nothing", {}, []),
         (
             "/profile/abc",
-            {"hardware": "H200"},
+            {"hardware": "H200", "model": "c", "batch": "4"},
             [
-                "/api/profile/abc?hardware=H200",
+                "/api/profile/abc?batch=4&hardware=H200&model=c",
                 "/api/profile/abc/timeline",
                 "/api/profile/abc/details",
             ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +105,18 @@ def load_model(path: str | Path, batch: int | None = None, context: int | None =
     try:
         if file.stat().st_size > LARGEST_FILE:
             raise InputError(f"{path}: too large for a model's config")
-        config = msgspec.json.decode(file.read_bytes(), type=Config)
+        data = file.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
+    return replace(parse_model(data, str(path)), name=file.name, batch=batch, context=context)
+
+
+def parse_model(data: bytes, name: str) -> Model:
+    """The bytes of a hub config that is called `name`; `InputError` when it is none."""
+    try:
+        config = msgspec.json.decode(data, type=Config)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: not a model's config: {error}") from None
+        raise InputError(f"{name}: not a model's config: {error}") from None
     if config.hidden_size is None:
-        raise InputError(f"{path}: not a model's config: it has no hidden_size")
-    return Model(config, file.name, batch, context)
+        raise InputError(f"{name}: not a model's config: it has no hidden_size")
+    return Model(config, name)

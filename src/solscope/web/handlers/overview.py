@@ -10,6 +10,7 @@ from solscope.errors import SolscopeError
 from solscope.hardware import names
 from solscope.text import encodable
 from solscope.web.library import Library, ProfileEntry, Query, Working
+from solscope.web.models import ModelEntry
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -25,6 +26,8 @@ class Overview(msgspec.Struct, frozen=True):
     """Solutions in them."""
     hardware: list[str]
     """GPUs that bounds can be computed for."""
+    models: list[ModelEntry]
+    """Configs of models: those in the folders, and those given in the browser."""
     corpus: CorpusStatus | None
     """The profile store; null when none is shown."""
     upload: bool
@@ -49,6 +52,7 @@ def overview(library: Library, _: Query) -> Overview:
         results=list(map(encodable, library.result_files)),
         solutions=solutions,
         hardware=list(names()),
+        models=library.models.entries,
         corpus=library.store.status() if library.has_store else None,
         upload=library.takes_uploads,
         upload_to_store=library.takes_uploads and library.has_store,

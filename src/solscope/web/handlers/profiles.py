@@ -21,8 +21,9 @@ def profile(library: Library, query: Query) -> ProfilePage:
     """All of one profile."""
     card = query.get("hardware")
     chosen = named_hardware(by_name(card)) if card else None
+    model = library.models.chosen(query)
     with watched(library, query["id"]):
-        return profile_page(library.profile(query["id"]), chosen)
+        return profile_page(library.profile(query["id"]), chosen, model)
 
 
 def details(library: Library, query: Query) -> ProfileDetails:
