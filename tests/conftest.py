@@ -42,3 +42,11 @@ def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
         pytest.skip("the native scanner is not built")
     monkeypatch.setenv("SOLSCOPE_CORE", name)
     return name
+
+
+@pytest.fixture
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not read a file again that a test with this fixture has read; see `read_once.py`."""
+    from tests.read_once import remember
+
+    remember(monkeypatch)

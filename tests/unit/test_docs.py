@@ -447,6 +447,7 @@ SHOWN = [
 ]
 
 
+@pytest.mark.usefixtures("read_once")
 @pytest.mark.parametrize(("command", "shown"), SHOWN)
 def test_readme_shows_real_output(
     command: str,

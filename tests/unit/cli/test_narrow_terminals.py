@@ -11,6 +11,8 @@ from rich.cells import cell_len
 from solscope.cli import run
 from solscope.report.layout.tables import Column, table, to_text
 
+pytestmark = pytest.mark.usefixtures("read_once")
+
 WIDTHS = (
     *(60, 80),
     pytest.param(100, marks=pytest.mark.long),
