@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import torch
 
@@ -15,7 +16,7 @@ from solscope.suite.atrex import load_suite
 from solscope.suite.axes import suite_axes
 from solscope.suite.scale import scale_down
 
-FEW = 3
+FEW = 2
 RUNNABLE = [op.name for op in load_suite().operators if operator(op.name).task is not None]
 
 
@@ -25,8 +26,10 @@ def one_thread() -> None:
 
 
 def small_shapes(name: str) -> list[dict[str, object]]:
+    """Its shapes made small, where several may become the same."""
     op = load_suite().operator(name)
-    return [scale_down(suite_axes(op, shape)) for shape in op.shapes]
+    shapes = [scale_down(suite_axes(op, shape)) for shape in op.shapes]
+    return list({msgspec.json.encode(shape): shape for shape in shapes}.values())
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
@@ -39,7 +42,10 @@ def test_operator_holds(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_operator_holds_on_every_shape(name: str) -> None:
-    found = verify(name, small_shapes(name))
+    shapes = small_shapes(name)
+    if len(shapes) <= FEW:
+        pytest.skip("test_operator_holds has them all")
+    found = verify(name, shapes)
     assert found.failures == []
     assert found.checks >= 20
 

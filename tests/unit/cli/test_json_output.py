@@ -64,7 +64,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "report": [("report", B200, "-o", "{tmp}/report.html")],
     "export": [("export", GRAPH, "--redact", "--csv", "{tmp}/a.csv")],
     "suite_list": [("suite", "list"), ("suite", "list", "--suite", "decode")],
-    "suite_show": [("suite", "show", "rms_norm")],
+    "suite_show": [("suite", "show", "mla_decode_attention")],
     "suite_roofline": [
         ("suite", "roofline"),
         ("suite", "roofline", "--hardware", "H200", "--bound", "corrected"),

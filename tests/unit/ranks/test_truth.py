@@ -16,7 +16,8 @@ def read(name: str) -> RunRanks:
     folder = RUNS / name
     if not folder.is_dir():
         pytest.skip("recordings of ranks are not here")
-    return solscope.rank_table(solscope.open_run(folder))
+    # Here, since processes would import more than they read; test_read.py has runs read by several.
+    return solscope.rank_table(solscope.open_run(folder, processes=1))
 
 
 @pytest.mark.parametrize(

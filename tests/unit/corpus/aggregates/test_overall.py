@@ -92,19 +92,29 @@ def test_sums_and_cells_agree(
     assert answers(merged, KINDS) == expected
 
 
-@pytest.fixture
-def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+@pytest.fixture(scope="module")
+def mixed_once(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """Single profiles, a run of two ranks and one of three, in one file with stored parts."""
-    monkeypatch.setattr(commits, "COMPACT_FROM", 2)
-    monkeypatch.setattr(stored, "SMALLEST", 1)
-    corpus = create_corpus(tmp_path / "mixed")
+    folder = tmp_path_factory.mktemp("mixed")
+    corpus = create_corpus(folder / "store")
     for at in range(3):
-        path = write_trace(tmp_path / f"t{at}.json", gemm_us=20 + at, day=at)
+        path = write_trace(folder / f"t{at}.json", gemm_us=20 + at, day=at)
         corpus.append([extract(str(path))])
     for ranks in (2, 3):
-        append_run(corpus, tmp_path, ranks, range(ranks))
-    compact(corpus)
+        append_run(corpus, folder, ranks, range(ranks))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commits, "COMPACT_FROM", 2)
+        patch.setattr(stored, "SMALLEST", 1)
+        compact(corpus)
     return corpus
+
+
+@pytest.fixture
+def mixed(mixed_once: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+    """A copy of it, to change."""
+    monkeypatch.setattr(commits, "COMPACT_FROM", 2)
+    monkeypatch.setattr(stored, "SMALLEST", 1)
+    return open_corpus(shutil.copytree(mixed_once.url, tmp_path / "mixed"))
 
 
 def append_run(corpus: Corpus, folder: Path, size: int, ranks: Sequence[int]) -> None:
