@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,23 +13,31 @@ if TYPE_CHECKING:
     from solscope.bench.base import ShapeResult
 
 
-def read_lines(files: Sequence[Path | str]) -> list[ShapeResult]:
-    """All lines; warns about edited lines and a truncated last one, which do not count."""
-    return read_with_ignored(files)[0]
+@contextmanager
+def results_of(*files: Path | str) -> Iterator[list[ShapeResult]]:
+    """All lines; warns about edited lines and a truncated last one, which do not count.
+
+    The warnings follow when the block succeeds: an error is one line.
+    """
+    with results_and_ignored(files) as (results, _):
+        yield results
 
 
-def read_with_ignored(files: Sequence[Path | str]) -> tuple[list[ShapeResult], list[str]]:
-    """The same, with what was said about lines that do not count."""
+@contextmanager
+def results_and_ignored(
+    files: Sequence[Path | str],
+) -> Iterator[tuple[list[ShapeResult], list[str]]]:
+    """The same, with what is said about lines that do not count."""
     from solscope.bench.results.digest import describe_edited, read_intact
     from solscope.bench.results.files import is_cut_off
 
-    results, edited = read_intact(files)
+    results, edited = read_intact(files) if files else ([], {})
     warnings = describe_edited(edited)
     for path in dict.fromkeys(map(Path, files)):
         if path.is_file() and is_cut_off(path):
             warnings.append(
                 f"{path}: ignored the truncated last line; continue with bench run --resume"
             )
+    yield results, warnings
     for warning in warnings:
         click.echo(f"solscope: {warning}", err=True)
-    return results, warnings

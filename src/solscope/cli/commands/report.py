@@ -78,13 +78,14 @@ def command(
     if results and len(results) < len(files):
         raise click.UsageError("pass either profiles or benchmark results (.jsonl), not both")
     if results:
-        from solscope.cli.results_files import read_with_ignored
+        from solscope.cli.results_files import results_and_ignored
         from solscope.pages.selection import pages_of_results
 
         _check(target, results, force)
         title = ", ".join(Path(path).name for path in results)
-        lines, ignored = read_with_ignored(results)
-        _write(pages_of_results(lines, title, ignored), title, target, output)
+        with results_and_ignored(results) as (lines, ignored):
+            selected = pages_of_results(lines, title, ignored)
+        _write(selected, title, target, output)
         return
     from solscope import find_profiles
 

@@ -296,6 +296,20 @@ def test_a_file_that_was_cut_off_is_named(
         assert f"{file}: ignored the truncated last line" in capsys.readouterr().err
 
 
+def test_an_error_about_a_file_that_was_cut_off_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.jsonl"
+    for suite in ("atrex", "decode"):
+        append_result(file, line("rms_norm", "0", 20.0, suite=suite))
+    with file.open("ab") as out:
+        out.write(b'{"operator":"rms_')
+    for command in (["score"], ["leaderboard"], ["compare", str(file)]):
+        assert run(["bench", *command, str(file)]) == 2
+        (said,) = capsys.readouterr().err.splitlines()
+        assert said.startswith("solscope: results of several suites (atrex, decode)")
+
+
 def test_only_half_a_line_of_ours_is_passed_over_or_taken_out(tmp_path: Path) -> None:
     whole = tmp_path / "r.jsonl"
     append_result(whole, line("rms_norm", "0", 20.0))

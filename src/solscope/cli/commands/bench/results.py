@@ -12,7 +12,7 @@ from solscope.cli import completion
 from solscope.cli.arguments import BundledPath
 from solscope.cli.options import Decorator, name_option
 from solscope.cli.output import Output, form_options, present
-from solscope.cli.results_files import read_lines
+from solscope.cli.results_files import results_of
 
 files_argument: Decorator = click.argument(
     "files",
@@ -64,7 +64,9 @@ def score(
     """Compute S = bound / time per operator and overall, and what could still be gained."""
     from solscope.bench.results.score import score as compute
 
-    present(compute(read_lines(files), solution, device, method, suite), output)
+    with results_of(*files) as lines:
+        result = compute(lines, solution, device, method, suite)
+    present(result, output)
 
 
 @click.command("compare", short_help="Compare two result files: faster, slower, or cannot tell.")
@@ -90,8 +92,8 @@ def compare(
     """
     from solscope.bench.results.contrast import contrast
 
-    sides = read_lines([before]), read_lines([after])
-    result = contrast(*sides, solution_a, solution_b, device, method, suite)
+    with results_of(before) as a, results_of(after) as b:
+        result = contrast(a, b, solution_a, solution_b, device, method, suite)
     return present(result, output, failed=result.verdict == "slower")
 
 
@@ -109,7 +111,9 @@ def leaderboard(
     """Rank all solutions in the given files, overall and per operator."""
     from solscope.bench.results.leaderboard import leaderboard as rank
 
-    present(rank(read_lines(files), device, method, suite), output)
+    with results_of(*files) as lines:
+        result = rank(lines, device, method, suite)
+    present(result, output)
 
 
 @click.command("verify", short_help="Check that result files are as they were written.")

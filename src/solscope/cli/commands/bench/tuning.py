@@ -85,7 +85,7 @@ def tune(
     Exit code 1: the last attempt failed.
     """
     from solscope.bench.tune import Tuner
-    from solscope.cli.results_files import read_lines
+    from solscope.cli.results_files import results_of
 
     place = solution or f"{operator}-solution"
     if solution is None and not Path(place).is_dir():
@@ -93,8 +93,8 @@ def tune(
             f"no folder {place}: name a solution with --solution, or write one with "
             f"`solscope bench new {operator}`"
         )
-    earlier = read_lines(files) if files else []
-    options = _options(operator, shapes, suite, device, small, timeout, hardware, allow_busy)
+    with results_of(*files) as earlier:
+        options = _options(operator, shapes, suite, device, small, timeout, hardware, allow_busy)
     with ended_as_by_hand(), Tuner(options, place, earlier) as tuner:
         return _once(tuner, output) if once else _watch(tuner, output)
 
