@@ -23,6 +23,7 @@ import polars as pl
 
 from solscope.attribution.capture_matching import match_captures
 from solscope.attribution.graphs import replayed
+from solscope.attribution.inner_inputs import inputs_of
 from solscope.attribution.replays import Counterparts, counterparts
 from solscope.attribution.twins import by_stream, find_twins
 
@@ -109,7 +110,8 @@ def _lendable(events: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
         own = pl.when(~pl.col("replayed"))
         activities = activities.with_columns(own.then(pl.col("op_row", "op")))
     rows = activities["op_row"]
-    inputs = [events[column].gather(rows).alias(name) for name, column in INPUTS.items()]
+    recorded = inputs_of(events, rows)
+    inputs = [recorded[column].alias(name) for name, column in INPUTS.items()]
     has_operator = pl.col("op_row").is_not_null()
     number = (pl.struct(pl.col(*LENT).to_physical()).hash() // 2).cast(pl.Int64)
     turn = pl.col("start_ns").rank("ordinal").over("op_row").cast(pl.Int64) - 1

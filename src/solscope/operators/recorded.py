@@ -8,16 +8,20 @@ guessed: what the record leaves open counts as the case that costs least.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from solscope.operators import operators
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.collectives import record_param_comms
 from solscope.operators.calls.types import with_types
+from solscope.operators.catalog.dot_product_attention import attention_kernel
 from solscope.operators.catalog.fused_elementwise import fused_kernel
 from solscope.operators.tensors import DTYPES, UnclearError
 
 __all__ = ["DTYPES", "OperatorAxes", "Recorded", "UnclearError", "recognize", "rules"]
+
+_COUNTED = re.compile(r"_\d+$")
 
 
 @cache
@@ -32,12 +36,20 @@ def rules() -> dict[str, CallRule]:
     return by_name
 
 
+def _names(recorded: str) -> tuple[str, ...]:
+    """The name itself, without the mark of in-place operators, and without a counter.
+
+    Wrappers that record a Python function as an operator number their names.
+    """
+    return recorded, recorded.removesuffix("_"), _COUNTED.sub("", recorded)
+
+
 def recognize(call: Recorded) -> OperatorAxes | str:
     """The operator and axes of a recorded call, or the reason why there are none."""
-    rule = rules().get(call.name) or rules().get(call.name.removesuffix("_"))
+    rule = next((r for n in _names(call.name) if (r := rules().get(n)) is not None), None)
     try:
         if rule is None:
-            return fused_kernel(call) or "no cost model for this operator"
+            return fused_kernel(call) or attention_kernel(call) or "no cost model for this operator"
         return rule(call if call.types else with_types(call))
     except UnclearError as error:
         return str(error)

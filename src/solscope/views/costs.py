@@ -9,7 +9,7 @@ config, what has no cost from shapes becomes calls of roles (`views/model_costs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -18,18 +18,26 @@ from solscope.attribution import Attributed
 from solscope.attribution.borrow import BORROWED
 from solscope.attribution.collectives import RECORD, annotated_inputs
 from solscope.attribution.graphs import graph_calls
+from solscope.attribution.inner_inputs import INPUTS, inputs_of
 from solscope.errors import InputError
 from solscope.events import json_list
 from solscope.operators import operator
 from solscope.operators.base import Cost
+from solscope.operators.calls.lengths import Lengths, stated_lengths
 from solscope.operators.from_config import Model
 from solscope.operators.recorded import OperatorAxes, Recorded, recognize
 from solscope.views.model_check import contradictions
-from solscope.views.model_costs import INPUTS, model_calls
+from solscope.views.model_costs import model_calls
 
 _SIGNATURE = ["op", *INPUTS]
+STATED = "from the lengths that the step states"
+"""The source of axes of attention whose lengths are not among its inputs."""
 GRID_TELLS = "aten::index"
 """The operator whose inputs leave its size open, and is read from the grid of its kernel."""
+FEW_CALLS = 8
+"""One call in so many, at least, must be slower than the others: fewer are disturbances."""
+APART = 1.5
+"""How much longer the fastest of the slower calls takes than the slowest of the faster ones."""
 CALL_COLUMNS = (
     *("call", "kind", "time_ns", "kernels", "inferred", "step", "role"),
     *("rank", "device", "stream", "start_ns"),
@@ -54,7 +62,7 @@ class CallKind:
     inferred: bool = False
     """The inputs are borrowed from the same kernels elsewhere."""
     source: str | None = None
-    """Where the axes come from when not from recorded inputs: `from config NAME`, ranks sharing."""
+    """Where the axes come from when not from inputs alone: `from config NAME`, or `STATED`."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,7 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
             "costs need a trace recorded with shapes"
         )
     rows = _with_calls(attributed).with_columns(pl.lit(None, pl.Int64).alias("config"))
+    rows = rows.with_columns(_stated_by_step(rows, attributed))
     table = _tabulate(rows, [], None)
     if model is None:
         return table
@@ -116,6 +125,7 @@ def _tabulate(
             pl.col("kind").first().alias("event"),
             pl.col("bytes", "config").first(),
             pl.when(pl.col("op") == GRID_TELLS).then(pl.col("grid").cast(pl.String)).first(),
+            pl.when(pl.col("category") == "attention").then("lengths").first(),
             *(pl.col(name).first() for name in ("rank", "device", "stream")),
             pl.col("start_ns").min(),
             pl.col("inferred").any(),
@@ -124,16 +134,10 @@ def _tabulate(
             pl.len().alias("kernels"),
         )
     )
+    calls = calls.with_columns(_windowed(calls))
     keys = [
-        *_SIGNATURE,
-        "name",
-        "category",
-        "event",
-        "bytes",
-        "launched",
-        "inferred",
-        "config",
-        "grid",
+        *(*_SIGNATURE, "name", "category", "event", "bytes", "launched", "inferred"),
+        *("config", "grid", "lengths", "windowed"),
     ]
     distinct = calls.select(keys).unique(maintain_order=True).with_row_index("kind")
     table = calls.join(distinct, on=keys, how="left", nulls_equal=True, maintain_order="left")
@@ -175,31 +179,59 @@ def _with_calls(attributed: Attributed) -> pl.DataFrame:
     )
     notes = annotated_inputs(events)
     source = rows["source_row"].replace(notes) if notes else rows["source_row"]
+    recorded = {"op": events["name"].gather(source), **inputs_of(events, source)}
     # Kernels of collectives say themselves what they send.
-    own = rows["input_dims"].is_not_null() & _input(events, source, "input_dims").is_null()
+    own = rows["input_dims"].is_not_null() & recorded["input_dims"].is_null()
     return rows.with_columns(
         pl.when(own)
         .then(pl.lit(RECORD) if name == "op" else pl.col(name).cast(pl.String))
         .when("inferred")
         .then(pl.col(lent).cast(pl.String))
-        .otherwise(_input(events, source, name))
+        .otherwise(recorded[name].cast(pl.String))
         .alias(name)
         for name, lent in zip(_SIGNATURE, BORROWED, strict=True)
     )
 
 
-def _input(events: pl.DataFrame, rows: pl.Series, name: str) -> pl.Series:
-    return events["name" if name == "op" else name].gather(rows).cast(pl.String).alias(name)
+def _stated_by_step(rows: pl.DataFrame, attributed: Attributed) -> pl.Series:
+    """`lengths`: the name of an activity's step, where it states the lengths of its requests."""
+    steps = attributed.steps.select("step", lengths=pl.col("name").cast(pl.String)).unique("step")
+    stating = steps.filter(pl.col("lengths").str.contains("sqsk", literal=True))
+    return rows.select("step").join(stating, on="step", how="left", maintain_order="left")[
+        "lengths"
+    ]
+
+
+def _windowed(calls: pl.DataFrame) -> pl.Series:
+    """Calls that are much faster than equal ones of other layers of their step.
+
+    The same attention over the same requests takes the same time, unless a window leaves it fewer
+    keys. So times fall into two groups, each with several calls.
+    """
+    windowed = [False] * calls.height
+    stated = calls.with_row_index("at").filter(pl.col("lengths").is_not_null())
+    for alike in stated.partition_by(*_SIGNATURE, "lengths", "rank", "device", "step"):
+        rows = alike.sort("time_ns").select("at", "time_ns").rows()
+        few = max(2, len(rows) // FEW_CALLS)
+        for split in range(few, len(rows) - few + 1):
+            if rows[split][1] > APART * rows[split - 1][1]:
+                for row, _ in rows[:split]:
+                    windowed[row] = True
+    return pl.Series("windowed", windowed, dtype=pl.Boolean)
 
 
 def _kind(
-    row: dict[str, Any], configured: list[OperatorAxes | str], source: str | None
+    row: dict[str, Any], configured: list[OperatorAxes | str], config: str | None
 ) -> CallKind:
-    number = row["config"]
+    number, source = row["config"], None
     if number is not None:
-        recognized = configured[number]
+        recognized, source = configured[number], config
+    elif row["op"] is None:
+        recognized = _copied(row)
     else:
-        recognized = _copied(row) if row["op"] is None else _recorded(row)
+        recognized = _recorded(row)
+        if isinstance(recognized, str) and row["lengths"] is not None:
+            recognized, source = _by_lengths(row), STATED
     name, axes = (None, {}) if isinstance(recognized, str) else recognized
     entry = None if name is None else operator(name)
     return CallKind(
@@ -212,7 +244,7 @@ def _kind(
         expected=None if entry is None or entry.expected is None else entry.expected(axes),
         reason=recognized if isinstance(recognized, str) else None,
         inferred=bool(row["inferred"]) and number is None,
-        source=None if number is None else source,
+        source=source,
     )
 
 
@@ -231,7 +263,15 @@ def _copied(row: dict[str, Any]) -> OperatorAxes | str:
     return "replayed or launched outside any operator" if row["launched"] else "launch not recorded"
 
 
-def _recorded(row: dict[str, Any]) -> OperatorAxes | str:
+def _by_lengths(row: dict[str, Any]) -> OperatorAxes | str:
+    """What inputs leave open, from the lengths that the step states."""
+    recognized = _recorded(row, stated_lengths(row["lengths"]))
+    if row["windowed"] and not isinstance(recognized, str):
+        return "far faster than equal calls of other layers: a window may limit its keys"
+    return recognized
+
+
+def _recorded(row: dict[str, Any], lengths: Lengths | None = None) -> OperatorAxes | str:
     dims = json_list(row["input_dims"])
     if not dims:
         driven = row["event"] in ("memcpy", "memset") and row["bytes"] is not None
@@ -240,4 +280,5 @@ def _recorded(row: dict[str, Any]) -> OperatorAxes | str:
     texts = [value if isinstance(value, str) else "" for value in types]
     scalars = [value if isinstance(value, str) else str(value) for value in concrete]
     name, grid = str(row["name"]), row["grid"] or ""
-    return recognize(Recorded(str(row["op"]), dims, texts, strides, scalars, name, grid))
+    call = Recorded(str(row["op"]), dims, texts, strides, scalars, name, grid)
+    return recognize(replace(call, category=str(row["category"]), lengths=lengths))

@@ -7,7 +7,6 @@ has recorded shapes is left as it is.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +14,12 @@ from typing import Any
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.operators.from_config import ROLE_RULES, Model, RoleCall, Sums, axes_of
+from solscope.attribution.inner_inputs import INPUTS
+from solscope.operators.calls.lengths import stated_lengths
+from solscope.operators.from_config import ROLE_RULES, Model, RoleCall, axes_of
 from solscope.operators.recorded import OperatorAxes
 from solscope.views.model_check import Doubt
 
-INPUTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
-"""Columns of what an operator was called with."""
 _PRODUCTS = ("gemm", "moe")
 MAIN = {
     **dict.fromkeys(("qkv", "q_a_kv_a", "q_b", "o_proj", "router", "lm_head"), _PRODUCTS),
@@ -34,9 +33,6 @@ MAIN = {
     "conv": ("conv",),
 }
 """Categories of the kernels that do the work of a role; any kernel for the roles not named."""
-_SUMS = r"{}_(\d+)\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)"
-_CONTEXT, _GENERATION = (re.compile(_SUMS.format(kind)) for kind in ("context", "generation"))
-"""How vLLM writes the requests of a step, and sums over their queries and keys."""
 COMMUNICATES = ("all_reduce", "dispatch", "combine")
 """Roles whose communication has a cost."""
 
@@ -132,7 +128,7 @@ def _role_call(parts: list[dict[str, Any]], step: dict[str, Any] | None, ranks: 
     own = step is not None and step["phase"] is not None and step["phase"] == first["phase"]
     facts = step if own and step is not None else {}
     main = MAIN.get(first["role"], ())
-    context, generation = (_sums(kind, facts) for kind in (_CONTEXT, _GENERATION))
+    stated = stated_lengths(facts.get("name"))
     return RoleCall(
         role=first["role"],
         phase=first["phase"],
@@ -141,15 +137,10 @@ def _role_call(parts: list[dict[str, Any]], step: dict[str, Any] | None, ranks: 
         kernels=" ".join(sorted({kernel["name"] or "" for kernel in parts})),
         tokens=facts.get("tokens"),
         requests=facts.get("requests"),
-        keys=None if generation is None else generation.k,
+        keys=None if stated.decoding is None else stated.decoding.k,
         ranks=ranks,
         comm=first["category"] == "comm",
         products=sum(kernel["category"] in main for kernel in parts),
-        prefilling=context,
-        decoding=generation,
+        prefilling=stated.prefilling,
+        decoding=stated.decoding,
     )
-
-
-def _sums(kind: re.Pattern[str], step: dict[str, Any]) -> Sums | None:
-    match = kind.search(str(step.get("name", "")))
-    return None if match is None else Sums(*(int(number) for number in match.groups()))

@@ -74,7 +74,8 @@ class OperatorRow(msgspec.Struct, frozen=True):
     hbm_pct: float | None
     """That / time; above 100 where caches did hold them."""
     source: str | None
-    """Where the axes come from when not from recorded inputs: a model's config."""
+    """Where the axes come from when not from inputs alone: a model's config, or the lengths of the
+    requests that the step states."""
 
 
 class NoCost(msgspec.Struct, frozen=True):

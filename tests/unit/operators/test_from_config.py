@@ -12,12 +12,12 @@ import pytest
 from solscope.attribution.roles import ROLES
 from solscope.errors import InputError
 from solscope.operators import operator
+from solscope.operators.calls.lengths import Sums
 from solscope.operators.from_config import (
     ROLE_RULES,
     Config,
     Model,
     RoleCall,
-    Sums,
     axes_of,
     load_model,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from solscope.operators import operator
 from solscope.operators.base import Cost
+from solscope.operators.calls.lengths import stated_lengths
 from solscope.operators.recorded import Recorded, recognize, rules
 from solscope.operators.tensors import Tensor
 
@@ -633,3 +635,144 @@ def test_other_kernels_of_triton_have_no_cost() -> None:
     assert reason(bare) == "the number of elements of the kernel is not recorded"
     for name in ("triton_tem_fused_mm_5", "sage_fwd_1", "triton_"):
         assert reason(fused(name, [[8], [8]], [BF16, BF16], 8)) == "no cost model for this operator"
+
+
+# --- Lengths that the step states
+
+DECODE = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)"
+MIXED = (
+    "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)"
+    "_generation_37(sq37sk34489sqsq37sqsk34489)"
+)
+UNIFIED = call(
+    "vllm::unified_attention_with_output", [[32, 64, 64], [32, 8, 64], [32, 8, 64]], [BF16] * 3
+)
+
+
+def test_paged_attention_takes_the_lengths_that_the_step_states() -> None:
+    made = cost(replace(UNIFIED, lengths=stated_lengths(DECODE)))
+    assert made.flops["tensor.bf16"] == 4 * 64 * 64 * 55086
+    # Keys are means, rounded down: 55086 // 32 = 1721.
+    assert made.read_bytes["cache"] == 2 * 2 * 8 * 64 * 32 * 1721
+    assert made.write_bytes["activations"] == 2 * 64 * 64 * 32
+
+
+def test_pairs_of_a_mixed_step_are_exact() -> None:
+    made = cost(replace(UNIFIED, lengths=stated_lengths(MIXED)))
+    pairs = 7671310 - (7475785 - 8155) // 2 + 34489
+    assert made.flops["tensor.bf16"] == 4 * 64 * 64 * pairs
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        None,
+        "execute_context_0(0)_generation_32(32)",
+        DECODE.replace("generation_32", "generation_0"),
+    ],
+)
+def test_paged_attention_without_stated_lengths_has_no_cost(step: str | None) -> None:
+    told = replace(UNIFIED, lengths=None if step is None else stated_lengths(step))
+    assert reason(told) == "lengths of the sequences are not recorded"
+
+
+def test_keys_of_another_width_are_not_those_of_paged_attention() -> None:
+    odd = replace(UNIFIED, dims=[[32, 64, 64], [32, 8, 128]], lengths=stated_lengths(DECODE))
+    assert reason(odd) == "queries and keys have other heads than paged attention"
+
+
+def test_a_counter_at_the_end_of_a_name_is_left_out() -> None:
+    cache = [835874, 1, 8, 128]
+    ragged = call(
+        "sglang_profiler::attention_paged_attention_ragged_100",
+        [[32, 32, 128], [10905190400], [32, 32, 128], cache, cache],
+        [BF16, "unsigned char", BF16, BF16, BF16],
+        lengths=stated_lengths(DECODE),
+    )
+    assert cost(ragged).read_bytes["cache"] == 2 * 2 * 8 * 128 * 32 * 1721
+
+
+# --- Operators that read their weights inside
+
+
+def experts_inside(*inner: tuple[list[int], str], kernel: str = "") -> Recorded:
+    """x, scores of 32 experts, two arguments without tensors, and what inner operators took."""
+    shapes = [[32, 3072], [32, 32], [], [], *(shape for shape, _ in inner)]
+    types = [BF16, BF16, "", "", *(kind for _, kind in inner)]
+    return call("vllm::moe_forward", shapes, types, kernel=kernel)
+
+
+ROUTING = (([32, 4], BF16), ([32, 4], "short int"))
+PACKED = (([32, 1536, 5888], "unsigned char"), ([32, 1472, 3072], "unsigned char"))
+
+
+def test_experts_are_those_of_inner_operators() -> None:
+    made = cost(experts_inside(*ROUTING, *PACKED, kernel="_matmul_ogs_bf16xbf16xmxfp4"))
+    assert made.flops["tensor.bf16"] == 6 * 32 * 4 * 3072 * 2944
+    # The fewest experts, 4, with 4 bits per weight and a scale of 8 bits for 32 of them.
+    assert made.read_bytes["weights"] == 4 * 3 * 3072 * 2944 * 4.25 / 8
+
+
+def test_experts_may_be_stored_with_rows_first() -> None:
+    weights = (([32, 5888, 3072], BF16), ([32, 3072, 2944], BF16))
+    made = cost(experts_inside(*ROUTING, *weights))
+    assert made.read_bytes["weights"] == 4 * 3 * 3072 * 2944 * 2
+
+
+@pytest.mark.parametrize(
+    ("inner", "why"),
+    [
+        (ROUTING, "the weights of the experts are not among the inputs"),
+        ((*ROUTING, PACKED[0]), "the weights of the experts are not among the inputs"),
+        ((*ROUTING, PACKED[0], ([32, 1472, 3070], "unsigned char")), "the weights of the experts"),
+        (PACKED, "how many experts a token takes is not recorded"),
+        ((*ROUTING, ([32, 8], BF16), ([32, 8], "int"), *PACKED), "how many experts a token takes"),
+    ],
+)
+def test_experts_that_inner_operators_leave_open(
+    inner: tuple[tuple[list[int], str], ...], why: str
+) -> None:
+    assert reason(experts_inside(*inner)).startswith(why)
+
+
+def test_the_router_and_the_sort_of_triton_kernels() -> None:
+    router = call("TopK", [[32, 128], []], [BF16, "Scalar"], concrete=["", "4"])
+    assert cost(router).read_bytes == {"activations": 2 * 32 * 128}
+    assert cost(router).write_bytes == {"activations": 2 * 32 * 4, "index": 2 * 32 * 4}
+    slots = call("SortTokens", [[32, 4], [32, 4], []], [BF16, "short int", "Scalar"])
+    assert cost(slots).read_bytes == {"activations": 32 * 4 * (2 + 2)}
+
+
+# --- Triton kernels under their own names
+
+
+def test_a_kernel_that_quantizes_touches_each_tensor_once() -> None:
+    shapes = [[1, 24, 768, 128], [1, 24, 768, 128], [1, 24, 3]]
+    quantize = call(
+        "sage_quant_kernel_0",
+        shapes,
+        [BF16, "signed char", "float"],
+        kernel="sage_quant_kernel",
+        category="quant",
+    )
+    made = cost(quantize)
+    assert made.read_bytes == {"activations": 3 * 24 * 768 * 128}
+    assert made.write_bytes == {"activations": 4 * 24 * 3}
+    assert reason(replace(quantize, category="other")) == "no cost model for this operator"
+    assert reason(replace(quantize, kernel="another")) == "no cost model for this operator"
+
+
+def test_attention_under_its_own_name_has_heads_on_the_axis_that_is_short_enough() -> None:
+    attend = call(
+        "sage_fwd_1",
+        [[1, 24, 768, 128]] * 3,
+        ["signed char", "signed char", "c10::Float8_e4m3fnuz"],
+        kernel="sage_fwd",
+        category="attention",
+    )
+    # A mask is not recorded: causal is the least.
+    assert cost(attend).flops["tensor.int8"] == 4 * 128 * 24 * 768 * 769 // 2
+    unsure = replace(attend, dims=[[1, 24, 64, 128]] * 3)
+    assert reason(unsure) == "which axis of its inputs has the heads is not recorded"
+    packed = replace(attend, dims=[[768, 24, 128]] * 3)
+    assert reason(packed) == "packed sequences: their lengths are not recorded"

@@ -122,6 +122,51 @@ def test_experts_that_are_likely_read_more_than_the_bound_assumes() -> None:
     assert "likely: S where the bound assumes luck, such as few experts; HBM: S if all" in text
 
 
+STEP = "execute_4_context_0(sq0sk0sqsq0sqsk0)_generation_4(sq4sk4000sqsq4sqsk4000)"
+
+
+def paged(times: list[int], step: str = STEP) -> list[dict[str, Any]]:
+    """A step with one paged attention per layer, which take these times."""
+    inputs = {
+        "input_dims": "[[4,32,128],[4,8,128],[4,8,128]]",
+        "input_types": json.dumps(["c10::BFloat16"] * 3),
+    }
+    made = [event("annotation", step, 0, 100 * len(times))]
+    for i, time in enumerate(times):
+        ids: dict[str, Any] = {"external_id": i + 1}
+        op = event("cpu_op", "vllm::unified_attention_with_output", 100 * i, 90, **ids, **inputs)
+        launch = event("runtime", "cudaLaunchKernel", 100 * i + 10, 5, correlation=i + 1, **ids)
+        kernel = event("kernel", "flash_fwd_kernel", 10**6 * (i + 1), time, correlation=i + 1)
+        made += [op, launch, kernel | ids]
+    return made
+
+
+def test_attention_takes_the_lengths_that_its_step_states() -> None:
+    (row,) = operator_table(attributed(*paged([40_000] * 8)), find("H200")).operators
+    assert (row.operator, row.calls) == ("unified_attention", 8)
+    assert row.axes is not None
+    assert row.axes["sequences"] == [[1, 1000, 4]]
+    assert row.source == "from the lengths that the step states"
+
+
+def test_attention_without_stated_lengths_has_no_cost() -> None:
+    table = operator_table(attributed(*paged([40_000] * 8, "decode")), find("H200"))
+    assert [row.reason for row in table.no_cost] == ["lengths of the sequences are not recorded"]
+
+
+def test_layers_that_attend_far_faster_than_others_may_have_a_window() -> None:
+    table = operator_table(attributed(*paged([13_000, 40_000] * 4)), find("H200"))
+    assert [(row.calls, row.time_us) for row in table.operators] == [(4, 40.0)]
+    (windowed,) = table.no_cost
+    assert windowed.calls == 4
+    assert windowed.reason.startswith("far faster than equal calls of other layers")
+
+
+def test_one_slow_call_is_no_evidence_of_windows() -> None:
+    table = operator_table(attributed(*paged([40_000] * 15 + [90_000])), find("H200"))
+    assert sum(row.calls for row in table.operators) == 16
+
+
 def test_columns_that_say_nothing_are_left_out() -> None:
     table = operator_table(attributed(*mm(0, 10)), named_hardware("H200"))
     text = printed(operators_parts, table, top=None, width=140, color=False)

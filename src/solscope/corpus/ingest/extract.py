@@ -33,8 +33,8 @@ from solscope.profile import Profile, is_saved_profile
 from solscope.readers import open as open_profile
 from solscope.readers.base import ReadOptions
 from solscope.roofline import bound
-from solscope.views.costs import CallKind, find_calls
-from solscope.views.operators import hardware_of, named_hardware, origin
+from solscope.views.costs import STATED, CallKind, find_calls
+from solscope.views.operators import hardware_of, named_hardware
 
 _CHUNK = 1 << 20
 """Bytes that are hashed at a time."""
@@ -218,7 +218,8 @@ def _kind_row(number: int, kind: CallKind, card: Hardware | None) -> dict[str, A
     if kind.operator is None or kind.cost is None:
         return row
     row["axes"] = msgspec.json.encode(kind.axes, order="sorted").decode()
-    row["source"] = "config" if kind.source else origin(kind) or "recorded"
+    inferred = "inferred" if kind.inferred else "recorded"
+    row["source"] = inferred if kind.source in (None, STATED) else "config"
     if card is None:
         return row
     least = bound(kind.cost, card)

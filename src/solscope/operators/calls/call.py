@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from solscope.operators.calls.lengths import Lengths
 from solscope.operators.tensors import Tensor, UnclearError, full_type
 
 OperatorAxes = tuple[str, dict[str, Any]]
@@ -24,6 +26,10 @@ class Recorded:
     kernel: str = ""
     grid: str = ""
     """Blocks of that kernel as `x,y,z`, for operators whose inputs leave sizes open."""
+    category: str = ""
+    """Category of that kernel, for operators that no rule knows by name."""
+    lengths: Lengths | None = None
+    """Lengths of the requests, where the step states them."""
 
     def tensor(self, index: int) -> Tensor:
         """Input `index`, which must be a tensor."""
@@ -49,6 +55,11 @@ class Recorded:
             raise UnclearError("no input is recorded as a tensor")
         return tensors
 
+    @property
+    def names_kernel(self) -> bool:
+        """Whether the operator is its kernel, as Inductor records Triton kernels: with a number."""
+        return "::" not in self.name and _NUMBER.sub("", self.name) == self.kernel
+
     def scalar(self, index: int) -> str:
         """Scalar argument `index` as text; empty when it is not recorded."""
         return self.concrete[index] if index < len(self.concrete) else ""
@@ -61,7 +72,11 @@ class Recorded:
 CallRule = Callable[[Recorded], OperatorAxes]
 """Reads the axes of one kind of operator, or raises `UnclearError`."""
 
+_NUMBER = re.compile(r"_\d+$")
 _NO_TENSOR = ("", "Scalar", "ScalarList", "TensorList", "GenericList")
+
+OPAQUE = frozenset(("vllm::moe_forward", "vllm::moe_forward_shared"))
+"""Operators that read their weights inside: `Recorded` has the tensors of inner operators too."""
 
 MOST_ELEMENTS = 1 << 50
 """A shape beyond this is damage, not a tensor."""
@@ -86,5 +101,26 @@ def unclear(reason: str) -> CallRule:
     return rule
 
 
-LENGTHS_UNKNOWN = unclear("lengths of the sequences are not recorded")
+_NO_LENGTHS = "lengths of the sequences are not recorded"
+LENGTHS_UNKNOWN = unclear(_NO_LENGTHS)
 """Attention on a paged cache: how many keys each sequence has is data on the GPU, not a shape."""
+
+
+def paged_attention(queries_at: int, keys_at: int) -> CallRule:
+    """Attention of queries [tokens, heads, width] over keys [..., heads, width].
+
+    How many keys each request has, the step must state.
+    """
+
+    def rule(call: Recorded) -> OperatorAxes:
+        stated = {} if call.lengths is None else call.lengths.axes
+        if not stated:
+            raise UnclearError(_NO_LENGTHS)
+        queries, keys = call.tensor(queries_at), call.tensor(keys_at)
+        (heads, dim), (kv_heads, width) = queries.shape[-2:], keys.shape[-2:]
+        if dim != width or heads % kv_heads:
+            raise UnclearError("queries and keys have other heads than paged attention")
+        axes = {"q_heads": heads, "kv_heads": kv_heads, "head_dim": dim}
+        return "unified_attention", {**stated, **axes, "dtype": keys.dtype}
+
+    return rule

@@ -86,6 +86,26 @@ def _aiter(call: Recorded) -> OperatorAxes:
     return _attention(5, heads_at=2)(call)
 
 
+MOST_HEADS = 256
+"""No model has more heads on one rank: an axis longer than this is the sequence."""
+
+
+def attention_kernel(call: Recorded) -> OperatorAxes | None:
+    """A kernel of attention that is recorded under its own name: q, k and v come first.
+
+    Which of the middle axes has the heads is known where the other one is too long for them.
+    """
+    if call.category != "attention" or not call.names_kernel:
+        return None
+    q, k, v = call.tensors(len(call.types))[:3]
+    if not (len(q.shape) == len(k.shape) == len(v.shape) == 4 and q.shape[3] == k.shape[3]):
+        raise UnclearError("packed sequences: their lengths are not recorded")
+    heads_at = [i for i in (1, 2) if max(q.shape[i], k.shape[i]) <= MOST_HEADS]
+    if len(heads_at) != 1 or q.shape[heads_at[0]] % k.shape[heads_at[0]]:
+        raise UnclearError("which axis of its inputs has the heads is not recorded")
+    return _attention(len(call.concrete), heads_at=heads_at[0])(call)
+
+
 RECORDED: dict[str, CallRule] = {
     **recorded_as("aiter::fmha_v3_fwd aiter::mha_fwd", _aiter),
     "aten::_flash_attention_forward": _attention(8, heads_at=2),

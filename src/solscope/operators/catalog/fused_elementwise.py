@@ -40,8 +40,8 @@ def fused_kernel(call: Recorded) -> OperatorAxes | None:
     """The axes of a kernel of Inductor, recorded under its own name; null for anything else."""
     kernel = _KERNEL.fullmatch(call.name)
     if kernel is None:
-        return None
-    tensors = [call.tensor(index) for index in range(len(call.types)) if call.has(index)]
+        return _quantization(call)
+    tensors = call.tensors(len(call.types))
     sizes = [t.numel for t in tensors]
     elements = _elements(call, sizes)
     if _OF_PARTS.search(kernel["fused"]):
@@ -52,6 +52,19 @@ def fused_kernel(call: Recorded) -> OperatorAxes | None:
         raise UnclearError("which parts of its tensors the kernel touches is not recorded")
     axes = {"elements": elements, "read_bytes": sum(touched[:-1])}
     return "fused_elementwise", {**axes, "write_bytes": touched[-1]}
+
+
+def _quantization(call: Recorded) -> OperatorAxes | None:
+    """A Triton kernel that quantizes, recorded under its own name and a number: all tensors once.
+
+    Values come in, narrower values and scales go out; which are which does not matter here.
+    """
+    if call.category != "quant" or not call.names_kernel:
+        return None
+    tensors = call.tensors(len(call.types))
+    sizes = [t.bytes for t in tensors]
+    axes = {"elements": max(t.numel for t in tensors), "read_bytes": sum(sizes[:-1])}
+    return "fused_elementwise", {**axes, "write_bytes": sizes[-1]}
 
 
 def _elements(call: Recorded, sizes: list[int]) -> int:

@@ -9,7 +9,8 @@ A token takes k different experts e, each with 3 H I weights.
 
 `active_experts` is the number of experts that at least one token takes. Without it the bound
 counts the fewest that routing allows, k; `expected` counts E (1 - (1 - k/E)^T), uniform routing.
-`out_bytes` is the size of an output element: 2 (bf16, default) or 4 (fp32, as in the suite).
+`out_bytes` is the size of an output element: 2 (bf16, default) or 4 (fp32, as in the suite);
+`weight_bits` that of a weight (default: `dtype`).
 Published: FLOP of one random draw in which a token may take an expert twice, and then pays once
 (0.91 to 1.00 of the true work). The draw is the axis `drawn_pairs`: distinct token-expert pairs.
 
@@ -25,7 +26,7 @@ import math
 from typing import Any
 
 from solscope.operators.base import Operator, in_suite
-from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded, unclear
+from solscope.operators.calls.call import OPAQUE, CallRule, OperatorAxes, Recorded
 from solscope.operators.cost import Axes, Cost, Published, element, tensor_pipe
 from solscope.operators.routing import expert_costs, published_experts
 from solscope.operators.suite_axes import SuiteSizes, expert_sizes
@@ -33,12 +34,13 @@ from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
 from solscope.operators.tasks.draws import normal, torch_dtype
 from solscope.operators.tasks.experts import draw_routing, mix_experts, routed, token_scales
 from solscope.operators.tasks.rows import row_task
-from solscope.operators.tensors import UnclearError
+from solscope.operators.tensors import Tensor, UnclearError
 
 
 def _cost(axes: Axes, experts: float) -> Cost:
     tokens, hidden, inner = axes["tokens"], axes["hidden"], axes["intermediate"]
     slots, size = tokens * axes["top_k"], element(axes)
+    weight = axes["weight_bits"] / 8 if "weight_bits" in axes else size
     return Cost(
         flops={
             tensor_pipe(axes): 6 * slots * hidden * inner,
@@ -46,7 +48,7 @@ def _cost(axes: Axes, experts: float) -> Cost:
             "sfu": slots * inner,
         },
         read_bytes={
-            "weights": experts * 3 * size * hidden * inner,
+            "weights": experts * 3 * weight * hidden * inner,
             "activations": size * tokens * hidden,
             "index": 8 * slots,
         },
@@ -54,7 +56,9 @@ def _cost(axes: Axes, experts: float) -> Cost:
     )
 
 
-cost, expected = expert_costs(_cost, optional="active_experts drawn_pairs out_bytes dtype")
+cost, expected = expert_costs(
+    _cost, optional="active_experts drawn_pairs out_bytes weight_bits dtype"
+)
 
 
 def suite_axes(shape: SuiteSizes) -> dict[str, Any]:
@@ -137,13 +141,65 @@ def _fused_experts(call: Recorded) -> OperatorAxes:
     return "fused_moe", {**axes, "dtype": first.dtype}
 
 
+def _experts_inside(call: Recorded) -> OperatorAxes:
+    """x and scores; weights and routing are those of operators inside (`OPAQUE`)."""
+    x, scores = call.tensor(0), call.tensor(1)
+    tokens, experts = math.prod(x.shape[:-1]), scores.shape[-1]
+    inner = call.tensors(len(call.types))[2:]
+    axes: dict[str, Any] = {"tokens": tokens, "hidden": x.shape[-1], "experts": experts}
+    stacks = [t for t in inner if len(t.shape) == 3 and t.shape[0] == experts]
+    fits = {fit for a in stacks for b in stacks if (fit := _inner_width(x.shape[-1], a, b))}
+    if len(fits) != 1:
+        raise UnclearError("the weights of the experts are not among the inputs")
+    axes["top_k"] = _routed_to(inner, tokens, experts)
+    width, bits = fits.pop()
+    named = "mxfp4" in call.kernel
+    dtype = stacks[0].dtype if bits == 8 * stacks[0].size and stacks[0].floating else x.dtype
+    axes |= {"intermediate": width, "dtype": dtype}
+    # Blocks of 32 values of MXFP4 share a scale of 8 bits.
+    return "fused_moe", {**axes, "weight_bits": bits + 0.25 if named and bits == 4 else bits}
+
+
+def _routed_to(tensors: list[Tensor], tokens: int, experts: int) -> int:
+    """How many experts a token takes: weights and ids of [tokens, k] say so."""
+    widths = {
+        kind: {
+            t.shape[1]
+            for t in tensors
+            if len(t.shape) == 2 and t.shape[0] == tokens and t.shape[1] < experts
+            if t.floating == kind
+        }
+        for kind in (True, False)
+    }
+    both = widths[True] & widths[False]
+    if len(both) != 1:
+        raise UnclearError("how many experts a token takes is not recorded")
+    return both.pop()
+
+
+def _inner_width(hidden: int, first: Tensor, second: Tensor) -> tuple[int, int] | None:
+    """I and the bits per weight, if these are the gate and up, and the down projection.
+
+    Either may be stored with its rows or its columns first. Two values of four bits share a byte.
+    """
+    for packed in (1, 2) if first.type == "unsigned char" else (1,):
+        for doubled, read in (first.shape[1:], first.shape[:0:-1]):
+            inner = doubled // 2
+            if packed * read != hidden or doubled % 2 or first.type != second.type:
+                continue
+            out, narrow = sorted(second.shape[1:], key=lambda n: n != hidden)
+            if out == hidden and packed * narrow == inner:
+                return inner, 8 * first.size // packed
+    return None
+
+
 RECORDED: dict[str, CallRule] = {
     **{
         f"{engine}::{way}_fused_experts": _fused_experts
         for engine in ("vllm", "sglang")
         for way in ("inplace", "outplace")
     },
-    "vllm::moe_forward": unclear("the weights of the experts are not among the inputs"),
+    **dict.fromkeys(OPAQUE, _experts_inside),
 }
 
 TITLE = "Experts of an MoE layer"

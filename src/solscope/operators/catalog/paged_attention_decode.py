@@ -21,7 +21,12 @@ from __future__ import annotations
 from typing import Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
-from solscope.operators.calls.call import LENGTHS_UNKNOWN, recorded_as
+from solscope.operators.calls.call import (
+    LENGTHS_UNKNOWN,
+    CallRule,
+    paged_attention,
+    recorded_as,
+)
 from solscope.operators.cost import Axes, Cost, Published, blocks, element, tensor_pipe
 from solscope.operators.suite_axes import PAGED_HEADS, with_context
 from solscope.operators.task import Draw, Inputs, Output, Outputs
@@ -142,8 +147,12 @@ TASK = row_task(
 )
 
 
-_NAMES = "_C::paged_attention_v1 _C::paged_attention_v2"
-RECORDED = recorded_as(_NAMES, LENGTHS_UNKNOWN)
+_RAGGED = "aiter::paged_attention_ragged sglang_profiler::attention_paged_attention_ragged"
+RECORDED: dict[str, CallRule] = {
+    **recorded_as("_C::paged_attention_v1 _C::paged_attention_v2", LENGTHS_UNKNOWN),
+    # Output, workspace, queries, then caches of [blocks, block size, heads, width].
+    **recorded_as(_RAGGED, paged_attention(2, 3)),
+}
 
 TITLE = "Decode attention over a paged cache"
 OPERATOR = Operator(

@@ -40,7 +40,31 @@ def _sort(call: Recorded) -> OperatorAxes:
     return "sort", {"read_bytes": x.bytes, **written}
 
 
-RECORDED: dict[str, CallRule] = {"aten::topk": _topk, "aten::sort": _sort}
+def _best_experts(call: Recorded) -> OperatorAxes:
+    """The router of triton_kernels: scores and k; indices in two bytes."""
+    scores, count = call.tensor(0), call.scalar(1)
+    if not count.isdigit() or len(scores.shape) != 2:
+        raise UnclearError("how many experts a token takes is not recorded")
+    taken = scores.shape[0] * int(count)
+    written = {"value_bytes": scores.size * taken, "index_bytes": 2 * taken}
+    return "sort", {"read_bytes": scores.bytes, **written}
+
+
+def _slots_by_expert(call: Recorded) -> OperatorAxes:
+    """Weights and ids of the experts of each token; weights and both orders (int32) come out."""
+    weights, ids = call.tensor(0), call.tensor(1)
+    if weights.shape != ids.shape:
+        raise UnclearError("weights and ids of the experts have different shapes")
+    written = {"value_bytes": weights.bytes, "index_bytes": 2 * 4 * ids.numel}
+    return "sort", {"read_bytes": weights.bytes + ids.bytes, **written}
+
+
+RECORDED: dict[str, CallRule] = {
+    "aten::topk": _topk,
+    "aten::sort": _sort,
+    "TopK": _best_experts,
+    "SortTokens": _slots_by_expert,
+}
 
 TITLE = "Sort, or the k largest"
 OPERATOR = Operator("sort", TITLE, "sort_scan", cost, recorded=RECORDED)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
-from solscope.operators.calls.call import LENGTHS_UNKNOWN, recorded_as
+from solscope.operators.calls.call import LENGTHS_UNKNOWN, CallRule, paged_attention
 from solscope.operators.cost import Axes, Cost, Published, blocks, element, tensor_pipe
 from solscope.operators.suite_axes import PAGED_HEADS, with_sequences
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
@@ -191,8 +191,10 @@ WHOLE = whole_blocks("k_cache v_cache", table="block_table", lengths="seqused_k"
 TASK = Task(inputs, reference, OUTPUTS, sampled=sampled, whole=WHOLE, vary=("sequences",))
 
 
-_NAMES = "vllm::unified_attention_with_output aiter::mha_batch_prefill"
-RECORDED = recorded_as(_NAMES, LENGTHS_UNKNOWN)
+RECORDED: dict[str, CallRule] = {
+    "vllm::unified_attention_with_output": paged_attention(0, 1),
+    "aiter::mha_batch_prefill": LENGTHS_UNKNOWN,
+}
 
 TITLE = "Paged causal attention, prefill and decode in one batch"
 OPERATOR = Operator(

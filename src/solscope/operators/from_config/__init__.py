@@ -12,19 +12,10 @@ from __future__ import annotations
 from solscope.operators.calls.call import OperatorAxes
 from solscope.operators.from_config import attention, products, small
 from solscope.operators.from_config.config import Config, Model, load_model, parse_model
-from solscope.operators.from_config.use import RoleCall, RoleRule, Sums, Use
+from solscope.operators.from_config.use import RoleCall, RoleRule, Use
 from solscope.operators.tensors import UnclearError
 
-__all__ = [
-    "ROLE_RULES",
-    "Config",
-    "Model",
-    "RoleCall",
-    "Sums",
-    "axes_of",
-    "load_model",
-    "parse_model",
-]
+__all__ = ["ROLE_RULES", "Config", "Model", "RoleCall", "axes_of", "load_model", "parse_model"]
 
 GATED = frozenset(
     (

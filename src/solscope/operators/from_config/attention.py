@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from solscope.operators.calls.call import OperatorAxes
+from solscope.operators.calls.lengths import Sums
 from solscope.operators.from_config.products import NARROW, linear_widths
-from solscope.operators.from_config.use import RoleRule, Sums, Use
+from solscope.operators.from_config.use import RoleRule, Use
 from solscope.operators.tensors import UnclearError
 
 
@@ -65,7 +66,7 @@ def _by_sums(use: Use, context: Sums, generation: Sums | None) -> OperatorAxes:
     present = [sums for sums in (context, generation) if sums is not None and sums.requests]
     groups, pairs = [], 0
     for sums in present:
-        queries, keys = sums.q // sums.requests, sums.k // sums.requests
+        queries, keys = sums.means
         if window is None:
             pairs += sums.pairs
         elif sums is context:

@@ -6,25 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from solscope.operators.calls.call import OperatorAxes
+from solscope.operators.calls.lengths import Sums
 from solscope.operators.cost import BYTES, blocks
 from solscope.operators.from_config.config import Model
 from solscope.operators.tensors import UnclearError
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Requests of one kind in a step, and sums over them: queries q, keys k, q², q k."""
-
-    requests: int
-    q: int
-    k: int
-    qq: int
-    qk: int
-
-    @property
-    def pairs(self) -> int:
-        """Query-key pairs that a causal mask leaves: Σ q k - q (q-1) / 2."""
-        return self.qk - (self.qq - self.q) // 2
 
 
 @dataclass(frozen=True)

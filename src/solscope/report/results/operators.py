@@ -10,6 +10,7 @@ from solscope.report.layout.markdown import Ready
 from solscope.report.layout.quantities import number, pct, share_known
 from solscope.report.layout.tables import Column, numbers, table, with_bars
 from solscope.text import clean
+from solscope.views.costs import STATED
 from solscope.views.operators import MEMORIES, NoCost, OperatorRow, OperatorTable
 
 
@@ -131,7 +132,7 @@ def _limiter(row: OperatorRow) -> str:
 
 def _mark(row: OperatorRow) -> str:
     if row.source is not None:
-        return "(from config)"
+        return "(lengths of step)" if row.source == STATED else "(from config)"
     return "(inferred)" if row.inferred_calls == row.calls else ""
 
 
