@@ -117,10 +117,17 @@ def read_run(
 
     for path, result in _read_all(paths, read, processes):
         take(path, result)
-    for path in [path for path in paths if path in errors]:
+    for path in [path for path in paths if path in errors or _breaks_off(done[path][0])]:
         for other in others.get(path, ()):
             take(other, _found_or_error(read, other))
-            if other in done:
+            if other not in done:
+                continue
+            if path in errors:
+                break
+            worse = other if _breaks_off(done[other][0]) else path
+            del done[worse]
+            left_out[worse] = f"breaks off; {path if worse == other else other} is read instead"
+            if worse == path:
                 break
     if not done:
         raise next(iter(errors.values()))
@@ -135,6 +142,10 @@ def read_run(
     run = replace(run, warnings=(*notes, *_truncated(run.ranks), *run.warnings))
     made = {rank.rank: done[rank.path][1] for rank in run.ranks}
     return run, {rank: value for rank, value in made.items() if value is not None}
+
+
+def _breaks_off(ranks: Iterable[Rank]) -> bool:
+    return any(warning.code == TRUNCATED for rank in ranks for warning in rank.warnings)
 
 
 def _truncated(ranks: Iterable[Rank]) -> Iterator[ProfileWarning]:

@@ -263,6 +263,36 @@ def test_a_rank_that_breaks_off_after_kernels_stays_and_that_is_said(tmp_path: P
     assert warning.message.startswith("rank 1: the file breaks off at byte ")
 
 
+def test_a_whole_recording_is_read_where_the_chosen_one_breaks_off_after_kernels(
+    tmp_path: Path,
+) -> None:
+    for rank in (0, 2):
+        write(tmp_path / f"rank{rank}.json", rank, world=3)
+    events = json.dumps(TRACE)[1:].removesuffix("]}") + ", "
+    cut_off(tmp_path / "rank1.json", 1, 3, events=events)
+    write(tmp_path / "rank1_again.json", 1, world=3)
+    run, made = read_run([tmp_path], _kernels)
+    again = tmp_path / "rank1_again.json"
+    assert [rank.path for rank in run.ranks if rank.rank == 1] == [str(again)]
+    assert sorted(made) == [0, 1, 2]
+    (left_out,) = run.warnings
+    cut = tmp_path / "rank1.json"
+    assert left_out.message == f"left out {cut}: breaks off; {again} is read instead"
+
+
+def test_where_both_recordings_of_a_rank_break_off_after_kernels_the_chosen_one_stays(
+    tmp_path: Path,
+) -> None:
+    for rank in (0, 2):
+        write(tmp_path / f"rank{rank}.json", rank, world=3)
+    events = json.dumps(TRACE)[1:].removesuffix("]}") + ", "
+    for name, world in (("rank1.json", 3), ("rank1_again.json", 4)):
+        cut_off(tmp_path / name, 1, world, events=events)
+    run = open_run(tmp_path)
+    assert [Path(rank.path).name for rank in run.ranks if rank.rank == 1] == ["rank1.json"]
+    assert [warning.code for warning in run.warnings] == ["file_left_out", "truncated"]
+
+
 def test_when_all_ranks_break_off_before_any_kernel_that_is_an_error(tmp_path: Path) -> None:
     for rank in (0, 1):
         cut_off(tmp_path / f"rank{rank}.json", rank, 2)
