@@ -2,14 +2,15 @@
 
     python benchmarks/diagnose_truth.py [--alone] [--half tune|test] [--bases N] [--only TEXT]
     python benchmarks/diagnose_truth.py [--alone] --of RECORDING...
+    python benchmarks/diagnose_truth.py --two [--half tune|test] [--bases N] [--only TEXT]
     python benchmarks/diagnose_truth.py --steady RECORDING...
 
 Real recordings are drawn anew twice (same steps, same noise) and one draw is edited by a known
 amount: sections, kernels, calls, sensors, single steps. Base recordings are split in two halves by
 their names: limits may be chosen with `tune`, and `test` is what gets published. With `--alone` one
-edited recording is diagnosed on its own. `--of` takes other recordings as bases. `--steady` counts
-how many recordings in which nothing was changed are called steady, as recorded and with their steps
-in random order.
+edited recording is diagnosed on its own. `--two` puts in two faults at once. `--of` takes other
+recordings as bases. `--steady` counts how many recordings in which nothing was changed are called
+steady, as recorded and with their steps in random order.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -194,11 +196,11 @@ def lower_clock(base: Base) -> Runs:
     )
 
 
-def shared_gpu(samples: int | None) -> Callable[[Base], Runs]:
+def shared_gpu(samples: int | None, part: float = 0.5) -> Callable[[Base], Runs]:
     """Another process takes a part of the GPU."""
 
     def edit(base: Base) -> Runs:
-        slower = slowed(base, 0.5)
+        slower = slowed(base, part)
         for name in ("gpu_other_processes", "gpu_processes"):
             slower = edits.with_readings(slower, name, lambda v: v + 1)
         for name in ("gpu_other_usage", "gpu_usage"):
@@ -491,6 +493,80 @@ ALONE: tuple[Alone, ...] = (
 )  # fmt: skip
 
 
+Edit = Callable[[Base, float], Observations]
+FAULTS: dict[str, tuple[Edit, Callable[[Base], bool]]] = {
+    "slow_section": (lambda base, part: section(base, base.every(part, always)), annotated),
+    "extra_sync": (lambda base, part: calls("sync", 12, part)(base)[1], lambda _: True),
+    "allocator": (lambda base, part: calls("alloc", 6, part)(base)[1], lambda _: True),
+    "gc": (lambda base, part: in_state("gc", part)(base)[1], lambda _: True),
+    "gpu_contention": (lambda base, part: shared_gpu(None, part)(base)[1], sampled),
+}
+"""Faults that can be put into a recording together, by the cause that names them."""
+SHARES = ((0.5, 0.5), (0.7, 0.3), (0.3, 0.7))
+"""What each of two faults adds, in typical steps."""
+
+
+class Both(msgspec.Struct, frozen=True):
+    """What was said of two faults at once."""
+
+    faults: str
+    base: str
+    regression: bool
+    named: int
+    """How many of them are among the causes."""
+    said: bool
+    """Whether the sentence names both, or says that a part is unexplained."""
+    confident_wrong: bool
+    sentence: str
+
+
+def two_faults(base: Base) -> Iterator[Both]:
+    """Every two faults, in equal and unequal parts."""
+    for first, second in combinations(FAULTS, 2):
+        edits_ = [FAULTS[name] for name in (first, second)]
+        for parts in SHARES:
+            if all(fits(base) for _, fits in edits_):
+                run = edits_[0][0](base, parts[0])
+                run = edits_[1][0](Base(base.name, base.normal, run), parts[1])
+                label = f"{first} +{parts[0]:.0%}, {second} +{parts[1]:.0%}"
+                yield judged_both(label, base, {first, second}, run)
+
+
+def judged_both(label: str, base: Base, faults: set[str], run: Observations) -> Both:
+    found = diagnose_runs(base.normal, run)
+    first = found.causes[0]
+    named = [cause for cause in found.causes if cause.id in faults]
+    return Both(
+        label,
+        base.name,
+        found.verdict == "regression",
+        len(named),
+        first.id == "unknown"
+        or (len(named) == 2 and all(cause.title in found.sentence for cause in named))
+        or found.sentence.endswith("the rest is unexplained."),
+        first.id not in (*faults, "unknown") and first.confidence >= SURE,
+        found.sentence,
+    )
+
+
+def table_both(rows: Sequence[Both]) -> Iterator[str]:
+    yield "| faults | bases | regression | both named | one named | both or a rest in a sentence |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    names = list(dict.fromkeys(row.faults for row in rows))
+    for name, chosen in [(n, [r for r in rows if r.faults == n]) for n in names] + [
+        ("**all**", list(rows))
+    ]:
+        columns = (
+            len(chosen),
+            sum(row.regression for row in chosen),
+            sum(row.named == 2 for row in chosen),
+            sum(row.named == 1 for row in chosen),
+            sum(row.said for row in chosen),
+        )
+        yield f"| {name} | {' | '.join(map(str, columns))} |"
+    yield f"\nconfidently wrong: {sum(row.confident_wrong for row in rows)}"
+
+
 def judged_alone(case: Alone, base: Base) -> Row:
     """Diagnose one edited recording on its own."""
     found = diagnose_run(case.edit(base))
@@ -643,6 +719,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--alone", action="store_true", help="single recordings")
+    parser.add_argument("--two", action="store_true", help="two faults at once")
     parser.add_argument("--of", nargs="+", metavar="RECORDING", help="bases other than the lab's")
     parser.add_argument("--steady", nargs="+", metavar="RECORDING")
     options = parser.parse_args()
@@ -655,6 +732,13 @@ def main() -> None:
         if options.of
         else bases(options.half, options.bases, options.seed)
     )
+    if options.two:
+        both = [row for base in chosen for row in two_faults(base) if options.only in row.faults]
+        for pair in both:
+            if pair.confident_wrong or not pair.said:
+                print(f"{pair.faults} | {pair.base} | {pair.sentence}", flush=True)
+        print("\n".join(table_both(both)))
+        return
     for base in chosen:
         ways = [
             *(partial(judged_alone, case) for case in ALONE if options.alone),

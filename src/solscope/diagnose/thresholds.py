@@ -102,6 +102,12 @@ class Thresholds(msgspec.Struct, frozen=True):
     # --- Evidence in the trace
     part: float = 0.25
     """Part of the difference that a cause has to be able to explain to be named. Chosen."""
+    accounted: float = 0.75
+    """A cause that can account for a smaller part of the difference leaves a rest, which the
+    sentence gives to a second cause or calls unexplained. Chosen."""
+    together: float = 1.10
+    """Part of the difference that two causes beside each other may account for at most: causes
+    that account for more explain the same time, and are alternatives. Chosen."""
     most: float = 0.50
     """Share of the difference that is most of it. Physics: the word."""
     kernel_grew: float = 0.06

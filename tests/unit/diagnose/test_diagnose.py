@@ -14,9 +14,12 @@ from solscope.cli import run
 from solscope.diagnose.causes import OWN_CAUSES
 from solscope.diagnose.changes.trends import trends
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
+from solscope.diagnose.findings.findings import find
 from solscope.diagnose.matching.units import Side, fit_steps, match
 from solscope.diagnose.observe import observe
 from solscope.diagnose.thresholds import Thresholds
+from solscope.diagnose.verdict.ranking import NamedCause, unknown
+from solscope.diagnose.verdict.wording import why
 from solscope.readers.packed import Observations, save
 from tests.recordings import attributed_recording
 from tests.unit.diagnose.making import EAGER
@@ -253,3 +256,27 @@ def test_a_sensor_of_one_run_has_no_trend_in_the_other() -> None:
     drawn = trends(match(EAGER.run(), EAGER.but(counters=counters).run()))
     assert drawn.counters["host_procs_running", None][0] == []
     assert set(drawn.counters["host_procs_running", None][1]) == {3.0}
+
+
+def of_difference(name: str, share_pct: float, confidence: float) -> NamedCause:
+    return NamedCause(name, "host", f"the {name}", confidence, [], [], share_pct, "look")
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ((55.0, 40.0), "the first (55 % of the difference) and the second (40 %)"),
+        ((55.0, 90.0), "the first (60 % confident); it can account for 55 % of the difference, "
+         "the rest is unexplained"),
+        ((90.0, 10.0), "the first (60 % confident)"),
+        ((100.0, 100.0), "the first (60 % confident)"),
+    ],
+    ids=["beside each other", "alternatives, one too small", "one is enough", "alternatives"],
+)  # fmt: skip
+def test_causes_that_cannot_explain_the_difference_alone_are_named_together(
+    shares: tuple[float, float], said: str
+) -> None:
+    found = find(match(EAGER.run(), EAGER.run(3)))
+    assert found is not None
+    causes = [of_difference("first", shares[0], 0.6), of_difference("second", shares[1], 0.3)]
+    assert why(found, [*causes, unknown(0.1)]) == said
