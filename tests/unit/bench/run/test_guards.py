@@ -28,6 +28,7 @@ def caught(found: dict[str, list[str]]) -> None:
     assert not wrong
 
 
+@pytest.mark.long
 def test_every_sample_that_a_check_can_catch_and_an_honest_one_beside_them() -> None:
     samples = ["honest", *names("check", of_operators=False)]
     found = run_samples(samples, "cpu", check_only=True, scale=0.02)

@@ -213,6 +213,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="processes are found in /proc")
 @pytest.mark.usefixtures("warm_workers")
 def test_each_fails_alone_and_leaves_nothing(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def answers(corpus: Corpus) -> str:
     return render_json([importance(corpus, by) for by in ("operator", "shape", "kernel")])
 
 
+@pytest.mark.long
 def test_a_pool_of_processes_gives_the_same(corpus: Corpus, tmp_path: Path) -> None:
     paths = traces(tmp_path, 5)
     other = create_corpus(tmp_path / "other")
@@ -159,6 +160,7 @@ def test_a_worker_that_dies_is_replaced_and_its_file_tried_again(tmp_path: Path)
     assert all(outcome.extract is not None for outcome in found.values())
 
 
+@pytest.mark.long
 def test_a_file_that_ends_every_worker_fails_alone(tmp_path: Path) -> None:
     poison = write_trace(tmp_path / "poison.json", gemm_us=99)
     found = outcomes([poison, *traces(tmp_path, 3)], deadly.on_poison)
@@ -177,6 +179,7 @@ def test_workers_are_replaced_after_many_files(
     assert max(files.values()) <= 2, "however the two share the work"
 
 
+@pytest.mark.long
 def test_a_run_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
     tasks = [Task(item, ExtractOptions()) for item in find_items(traces(tmp_path, 6))]
     run = LocalEngine(2).run(tasks, frozenset())
