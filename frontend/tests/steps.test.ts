@@ -13,8 +13,8 @@ test("steps that are left out are counted with the reason", () => {
 });
 
 test("the mean says of what, and where a step ends", () => {
-  expect(meanStep(basis())).toBe("decode step of 2.50 ms to the start of the next, mean of 10 steps");
-  expect(meanStep(basis({ steps: 1, of: 1, measured: "extent", phase: null }))).toBe("step of 2.50 ms to its last activity (no step follows), the only one");
-  expect(meanStep(basis({ steps: 0, of: 0, measured: "recording" }))).toBe("recording of 2.50 ms; no steps found");
+  expect(meanStep(basis())).toBe("decode step of 2.500 ms to the start of the next, mean of 10 steps");
+  expect(meanStep(basis({ steps: 1, of: 1, measured: "extent", phase: null }))).toBe("step of 2.500 ms to its last activity (no step follows), the only one");
+  expect(meanStep(basis({ steps: 0, of: 0, measured: "recording" }))).toBe("recording of 2.500 ms; no steps found");
   expect(everyPhase([basis(), basis({ phase: "prefill", steps: 1, of: 1 })])).toBe("10 decode steps; 1 prefill step");
 });
