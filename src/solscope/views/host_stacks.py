@@ -158,23 +158,50 @@ def _time_by_path(
     ordered = np.lexsort((np.concatenate([number, number]), opens, when))
     moments = np.concatenate([[waits.start[0]], when[ordered], [waits.end[-1]]])
     waited = np.diff(covered_before(waits, np.maximum.accumulate(moments))).tolist()
+    paths = _Paths()
     opened: list[int] = []
-    times: dict[tuple[int, ...], int] = {}
-
-    def spend(ns: int) -> None:
-        if ns:
-            path = tuple(codes[interval] for interval in opened)
-            times[path] = times.get(path, 0) + ns
-
-    spend(waited[0])
+    at = [0]  # the path before the first of `opened`, and with each of them
+    paths.times[0] += waited[0]
     for moment, ns in zip(ordered.tolist(), waited[1:], strict=True):
         interval = moment % start.size
         if moment >= start.size:
             opened.append(interval)
+            at.append(paths.below(at[-1], codes[interval]))
+        elif opened[-1] == interval:
+            opened.pop()
+            at.pop()
         else:
-            opened.remove(interval)
-        spend(ns)
-    return times
+            place = opened.index(interval)
+            del opened[place], at[place + 1 :]
+            for other in opened[place:]:
+                at.append(paths.below(at[-1], codes[other]))
+        paths.times[at[-1]] += ns
+    return {paths.codes(path): ns for path, ns in enumerate(paths.times) if ns}
+
+
+class _Paths:
+    """Numbers for paths, and the time spent in each: a step to a path next to it costs little."""
+
+    def __init__(self) -> None:
+        self.times = [0]
+        self._above = [(0, 0)]
+        """The path above each one, and what it adds to that."""
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def below(self, path: int, code: int) -> int:
+        """The number of `path` with `code` at its end."""
+        number = self._numbers.setdefault((path, code), len(self.times))
+        if number == len(self.times):
+            self.times.append(0)
+            self._above.append((path, code))
+        return number
+
+    def codes(self, path: int) -> tuple[int, ...]:
+        found = []
+        while path:
+            path, code = self._above[path]
+            found.append(code)
+        return tuple(reversed(found))
 
 
 def folded_stacks(rows: list[WaitingStack]) -> str:
