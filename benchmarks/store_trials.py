@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ import msgspec
 import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from solscope.corpus.delta import reusing_tables
 from solscope.corpus.durable import sync_file
 from solscope.corpus.ingest.extract import extract
 from solscope.corpus.maintenance.compaction import compact
@@ -98,9 +99,10 @@ class Results:
 class SqliteStore:
     """The alternative: a catalogue in SQLite, rows in Parquet files."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = True) -> None:
         self.folder = Path(url)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if create:
+            self.folder.mkdir(parents=True, exist_ok=True)
         self.database = sqlite3.connect(self.folder / "catalogue.db", timeout=60)
         self.database.execute("PRAGMA journal_mode = WAL")
         self.database.execute("PRAGMA synchronous = FULL")
@@ -153,8 +155,8 @@ class SqliteStore:
 class DeltaStore:
     """A store as it is."""
 
-    def __init__(self, url: str) -> None:
-        self.corpus = create_corpus(url)
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        self.corpus = create_corpus(url) if create else open_corpus(url)
 
     def append(self, extracts: list[Extract]) -> list[str]:
         return self.corpus.append(extracts)
@@ -189,16 +191,22 @@ class Source:
 
 
 def write(source: Source) -> None:
-    """A writer: one line of JSON in per task, one out when it is done."""
+    """A writer: one line of JSON in per task, one out when it is done.
+
+    Between them it opens the store, says so, and waits for a line, so that all begin at once.
+    """
     print("ready", flush=True)
     for line in sys.stdin:
         task = json.loads(line)
-        store = STORES[task["catalogue"]](task["url"])
         try:
-            for numbers in task["batches"]:
-                added = store.append([source.extract(number) for number in numbers])
-                if task["say"]:
-                    print(json.dumps(added), flush=True)
+            store = STORES[task["catalogue"]](task["url"], create=False)
+            print("open", flush=True)
+            sys.stdin.readline()
+            with reusing_tables():  # As `corpus add` does.
+                for numbers in task["batches"]:
+                    added = store.append([source.extract(number) for number in numbers])
+                    if task["say"]:
+                        print(json.dumps(added), flush=True)
             if task["compact"] and isinstance(store, DeltaStore):
                 compact(store.corpus)
         except Exception as error:  # noqa: BLE001 - a trial that fails is a result
@@ -220,13 +228,19 @@ class Writer:
         )
         self.is_ready = False
 
-    def send(self, task: dict[str, Any]) -> None:
-        """Give it something to do."""
+    def prepare(self, task: dict[str, Any]) -> None:
+        """Say what it will do, and let it open the store."""
         assert self.process.stdin is not None
         if not self.is_ready:
             assert self.line() == "ready"
             self.is_ready = True
         self.process.stdin.write(json.dumps(task) + "\n")
+        self.process.stdin.flush()
+
+    def begin(self) -> None:
+        """Let it go on where it has opened the store."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def line(self) -> str:
@@ -249,17 +263,19 @@ class Trials:
         self.source_file = folder / "source.pickle"
         self.source = Source(self.source_file)
 
-    def race(self, root: str, catalogue: str, writers: int, wanted: int) -> None:
+    def race(
+        self, where: str, place: Callable[[str], str], catalogue: str, writers: int, wanted: int
+    ) -> None:
         """All writers add at once, batches of their own and one that all have; then they compact.
 
-        In every other trial only two compact, while others still add.
+        In every other trial only two compact, while others still add. `place` makes room for a
+        store and returns its address.
         """
-        where = root.partition(":")[0] if "://" in root else "local"
         kind = f"race, {catalogue}, {where}, {writers} writers"
         processes: list[Writer] = []
         for trial in self.results.trials(kind, wanted):
             processes = processes or [Writer(self.source_file) for _ in range(writers)]
-            url = f"{root}/{catalogue}-{writers}-{trial}"
+            url = place(f"{catalogue}-{writers}-{trial}")
             STORES[catalogue](url)
             for at, process in enumerate(processes):
                 own = [
@@ -267,16 +283,19 @@ class Trials:
                     for batch in range(BATCHES)
                 ]
                 task = {"catalogue": catalogue, "url": url, "batches": [*own, [SHARED]]}
-                process.send({**task, "say": False, "compact": trial % 2 == 0 or at < 2})
+                process.prepare({**task, "say": False, "compact": trial % 2 == 0 or at < 2})
+            opened = [process.line() for process in processes]
+            for process in processes:
+                process.begin()
             said = [process.line() for process in processes]
-            profiles, wrong = STORES[catalogue](url).problems()
+            profiles, wrong = STORES[catalogue](url, create=False).problems()
             expected = writers * BATCHES * BATCH + 1
-            if wrong or profiles != expected or said != ["done"] * writers:
+            said = [line for line in opened + said if line not in ("open", "done")]
+            if wrong or profiles != expected or said:
                 self.results.failed(
                     kind, f"trial {trial}: {profiles} of {expected} profiles; {wrong[:3]} {said}"
                 )
-            if "://" not in root:
-                shutil.rmtree(url)
+            shutil.rmtree(url, ignore_errors=True)  # Where it is a folder.
         for process in processes:
             process.kill()
 
@@ -284,6 +303,7 @@ class Trials:
         """Kill a writer at a random moment, again and again, in one store."""
         kind = f"kill -9, {catalogue}"
         url = f"{self.folder}/{catalogue}-killed"
+        STORES[catalogue](url)
         reported: set[str] = set()
         spare: Writer | None = None
         for trial in self.results.trials(kind, wanted):
@@ -292,7 +312,9 @@ class Trials:
             first = trial * 20 * BATCH
             batches = [[first + at * BATCH, first + at * BATCH + 1] for at in range(20)]
             task = {"catalogue": catalogue, "url": url, "batches": batches}
-            process.send({**task, "say": True, "compact": False})
+            process.prepare({**task, "say": True, "compact": False})
+            process.begin()
+            assert process.line() == "open"
             lines = [process.line() for _ in range(draw.randrange(6))]
             time.sleep(draw.uniform(0, 0.05))
             lines += process.kill()
@@ -313,7 +335,9 @@ class Trials:
             return
         process = Writer(self.source_file)
         task = {"catalogue": catalogue, "url": url, "batches": []}
-        process.send({**task, "say": False, "compact": True})
+        process.prepare({**task, "say": False, "compact": True})
+        process.begin()
+        assert process.line() == "open"
         if trial % 8 == 3:
             time.sleep(draw.uniform(0, 1.5))
         else:
@@ -398,14 +422,21 @@ def run(trials: Trials, given: argparse.Namespace) -> None:
     """What was asked for."""
     writers = [int(count) for count in given.writers.split(",")]
     if given.s3:
-        with s3_server(trials.folder) as address:
+        with s3_server(trials.folder, read_directly=True) as address:
             os.environ |= settings(address)
-            create_bucket(address, "trials")
+
+            def bucket(name: str) -> str:
+                # The server looks at every object of a bucket to list a few of them.
+                create_bucket(address, name)
+                return f"s3://{name}/store"
+
             for count in writers:
-                trials.race("s3://trials", "delta", count, given.races)
+                trials.race("s3", bucket, "delta", count, given.races)
         return
     for count in writers if given.races else ():
-        trials.race(str(trials.folder), given.catalogue, count, given.races)
+        trials.race(
+            "local", lambda name: f"{trials.folder}/{name}", given.catalogue, count, given.races
+        )
     if given.kills:
         trials.kill(given.catalogue, given.kills)
     if given.damages:

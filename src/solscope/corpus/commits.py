@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -23,8 +24,10 @@ from solscope.corpus.delta import (
     DamagedDataError,
     files,
     open_existing,
+    open_newest,
     require,
     require_writer,
+    reusing_tables,
     scan,
 )
 from solscope.corpus.durable import sync_commits, sync_file
@@ -48,6 +51,9 @@ REWRITE = "solscope.rewrite"
 """Chain of commits that replace files; two from one version of a table cannot both succeed."""
 _NO_ENTRY = "Invalid table version"
 """What deltalake says where a log entry is missing that a commit must look at."""
+_NO_FILE = ("not found", "no such file", "os error 2)")
+"""What deltalake and Polars say, in lower case, where a data file is missing."""
+_DATA_FILE = re.compile(r"[\w.=-]+\.parquet")
 
 
 class Chain(NamedTuple):
@@ -62,6 +68,7 @@ def chain_number(table: DeltaTable, name: str) -> int:
     return table.transaction_version(name) or 0
 
 
+@reusing_tables()
 def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
     """`change` on the newest version, again when another writer was faster."""
     require_writer()
@@ -69,11 +76,11 @@ def commit(url: str, change: Callable[[DeltaTable], T]) -> T:
 
     _check_writable(url)
     for attempt in range(ATTEMPTS):
-        table = open_existing(url)
+        table = open_newest(url)
         before = table.version()
         try:
             done = change(table)
-        except (DeltaError, DamagedFileError, OSError) as error:
+        except (DeltaError, DamagedFileError, OSError, pl.exceptions.PolarsError) as error:
             if not isinstance(error, CommitFailedError) and not _was_cut(url, before, error):
                 if isinstance(error, DamagedFileError):
                     raise
@@ -98,23 +105,28 @@ def look(url: str, read: Callable[[DeltaTable], T]) -> T:
     from deltalake.exceptions import DeltaError
 
     for _ in range(ATTEMPTS):
-        table = open_existing(url)
+        table = open_newest(url)
         try:
             return read(table)
-        except (DeltaError, DamagedFileError) as error:
+        except (DeltaError, DamagedFileError, OSError, pl.exceptions.PolarsError) as error:
             if not _was_cut(url, table.version(), error):
                 raise
     return read(open_existing(url))
 
 
 def _was_cut(url: str, before: int, error: Exception) -> bool:
-    """Whether `corpus remove --forget` took what a writer needs of the version it has opened.
+    """Whether others removed what a writer needs of the version it has opened.
 
-    A file that the newest version still names is damaged, and trying again does not help.
+    `corpus remove --forget` takes log entries and replaced files. Compactions take files that were
+    replaced before the last one; at an object store, several can be at work. A file that the newest
+    version still names is damaged, and trying again does not help.
     """
     if isinstance(error, DamagedDataError):
         return error.file not in {file for file, _ in files(open_existing(url))}
     said = str(error)
+    data = set(_DATA_FILE.findall(said))
+    if data and any(words in said.lower() for words in _NO_FILE):
+        return not data <= {file.rpartition("/")[2] for file, _ in files(open_existing(url))}
     missing = _NO_ENTRY in said or ("_delta_log" in said and "not found" in said.lower())
     return missing and open_existing(url).version() > before
 
@@ -175,6 +187,8 @@ def _write_rows(
             mode="append",
             writer_properties=delta.WriterProperties(compression="ZSTD"),
             commit_properties=properties,
+            # Which would list the whole log after each commit; compaction does it.
+            post_commithook_properties=delta.PostCommitHookProperties(cleanup_expired_logs=False),
         )
         return
     _add_file(Path(url), table, rows, properties)

@@ -5,7 +5,9 @@ Writing is in `commits`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -31,6 +33,10 @@ _TYPES: dict[pl.DataType, str] = {
 SETTINGS = {"delta.dataSkippingNumIndexedCols": "0"}
 """No smallest and largest values in the log: texts of removed profiles would stay readable there.
 Parquet files have them, per row group."""
+REMOTE_SETTINGS = {"delta.checkpointInterval": "10"}
+"""At an object store every log entry since the last checkpoint is a request for each opening, so
+there are ten at most, as with Spark, and not a hundred."""
+_OPENED: ContextVar[dict[str, DeltaTable] | None] = ContextVar("opened", default=None)
 
 
 class DamagedDataError(DamagedFileError):
@@ -75,7 +81,7 @@ def create(url: str, columns: pl.Schema, name: str, about: dict[str, str | None]
             delta.Schema(fields(columns)),
             mode="ignore",
             name=name,
-            configuration={**SETTINGS, **about},
+            configuration={**SETTINGS, **(REMOTE_SETTINGS if is_url(url) else {}), **about},
             raise_if_key_not_exists=False,
         )
     except (DeltaError, OSError) as error:
@@ -129,11 +135,51 @@ def _damaged_entry(table: Path) -> Path | None:
     return None
 
 
+@contextmanager
+def reusing_tables() -> Iterator[None]:
+    """Read each log at an object store once, and from then on only what was committed since.
+
+    For one operation, such as adding a batch or a compaction, which opens each table many times. A
+    table that `open_newest` returns again is the same object, brought to the newest version.
+    """
+    if _OPENED.get() is not None:
+        yield
+        return
+    token = _OPENED.set({})
+    try:
+        yield
+    finally:
+        _OPENED.reset(token)
+
+
 def open_existing(url: str) -> DeltaTable:
-    """The table, which must be there."""
+    """The table at its newest version; it must be there."""
     table = open_table(url)
     if table is None:
         raise DamagedFileError(f"{url}: this table of the store is missing; restore it from a copy")
+    return table
+
+
+def open_newest(url: str) -> DeltaTable:
+    """The same, as cheaply as `reusing_tables` allows."""
+    opened = _OPENED.get() if is_url(url) else None
+    if opened is None:
+        return open_existing(url)
+    table = _updated(opened.pop(url, None)) or open_existing(url)
+    opened[url] = table
+    return table
+
+
+def _updated(table: DeltaTable | None) -> DeltaTable | None:
+    """An opened table at its newest version; null where that takes more than the newest entries."""
+    if table is None:
+        return None
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table.update_incremental()
+    except (DeltaError, OSError):
+        return None  # For example when `remove --forget` has deleted entries since.
     return table
 
 

@@ -91,7 +91,7 @@ class Corpus:
 
     def open(self, name: str) -> DeltaTable:
         """One Delta table."""
-        return self.pinned.get(name) or delta.open_existing(self.table_url(name))
+        return self.pinned.get(name) or delta.open_newest(self.table_url(name))
 
     def table(self, name: str) -> pl.LazyFrame:
         """The rows of one table that belong to the profiles of the store."""
@@ -119,6 +119,7 @@ class Corpus:
         """Ids of all profiles."""
         return frozenset(_ids(self.open("profiles")))
 
+    @delta.reusing_tables()
     def append(self, extracts: Sequence[Extract]) -> list[str]:
         """Add profiles in one batch; returns the ids that were added.
 
@@ -188,6 +189,7 @@ class Corpus:
             removed += self.remove_rows("id", batch)
         return sorted(removed)
 
+    @delta.reusing_tables()
     def remove_rows(self, column: str, values: list[str]) -> list[str]:
         """Remove profiles by a column of `profiles`; returns their ids."""
 

@@ -3,16 +3,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from deltalake.exceptions import DeltaError
 
 from solscope.corpus import commits, delta
 from solscope.corpus.ingest.add import add_profiles
 from solscope.corpus.ingest.extract import extract
 from solscope.corpus.maintenance.compaction import compact
+from solscope.corpus.maintenance.forgetting import forget
 from solscope.corpus.maintenance.repair import repair
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.queries.importance import importance
@@ -401,3 +405,77 @@ def test_damage_is_not_taken_for_a_race(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(DamagedFileError, match="is missing or damaged"):
         commits.commit(url, change)
     assert len(calls) == 1
+
+
+def test_an_operation_at_an_object_store_reads_each_log_once(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From then on only what was committed since; a folder is opened again, which costs little."""
+    first, second, third = traces(tmp_path, 3)
+    opened: list[str] = []
+    open_table = delta.open_table
+
+    def counted(url: str, version: int | None = None) -> Any:
+        opened.append(url)
+        return open_table(url, version)
+
+    monkeypatch.setattr(delta, "open_table", counted)
+    corpus.append([extract(first)])
+    assert len(opened) == 5
+    opened.clear()
+    monkeypatch.setattr(delta, "is_url", lambda _: True)
+    with delta.reusing_tables():
+        corpus.append([extract(second)])
+        assert len(opened) == len(set(opened)) == 4
+        Corpus(corpus.url).append([extract(third)])
+        assert corpus.known() == set(corpus.raw("profiles").collect()["id"])
+    assert len(opened) == 4
+    assert corpus.status().profiles == 3
+    assert verify(corpus).ok
+
+
+def forget_one(corpus: Corpus) -> None:
+    corpus.remove(corpus.profiles()["id"].to_list()[:1])
+    forget(corpus)
+
+
+def test_a_table_whose_log_was_replaced_is_opened_again(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = traces(tmp_path, 3)
+    corpus.append([extract(first)])
+    monkeypatch.setattr(delta, "is_url", lambda _: True)
+    with delta.reusing_tables():
+        before = corpus.open("profiles").version()
+        corpus.append([extract(second)])
+        Context().run(forget_one, Corpus(corpus.url))  # Another process, which has opened nothing.
+        assert not Path(corpus.url, "profiles", "_delta_log", f"{before:020}.json").exists()
+        assert len(corpus.append([extract(third)])) == 1
+    assert corpus.status().profiles == 2
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches) == ([], 0)
+
+
+def test_a_file_that_a_compaction_removed_meanwhile_is_no_damage(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    """As deltalake says it at an object store, where several compactions can be at work."""
+    corpus.append([extract(traces(tmp_path, 1)[0])])
+    url = corpus.table_url("times")
+    ((named, _),) = corpus.files("times")
+    attempts: list[int] = []
+
+    def fails_once(missing: str) -> Callable[[Any], None]:
+        def change(table: Any) -> None:
+            attempts.append(table.version())
+            if len(attempts) == 1:
+                raise DeltaError(f"Parquet error: Object at location {missing} not found: 404")
+
+        return change
+
+    commits.commit(url, fails_once("store/times/part-00000-replaced.zstd.parquet"))
+    assert len(attempts) == 2
+    attempts.clear()
+    with pytest.raises(InputError, match="cannot be changed"):
+        commits.commit(url, fails_once(named))
+    assert len(attempts) == 1

@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from solscope.cores import cores
+from solscope.corpus.delta import reusing_tables
 from solscope.corpus.ingest.describe import is_truncated
 from solscope.corpus.ingest.engines import make_engine
 from solscope.corpus.ingest.engines.base import NO_LIMITS, Limits
@@ -64,6 +65,7 @@ end; `added` comes only after the commit that adds it.
 """
 
 
+@reusing_tables()
 def add_profiles(
     corpus: Corpus,
     inputs: Iterable[str | os.PathLike[str]],

@@ -30,6 +30,7 @@ UNCOMMITTED_S = 24 * 3600
 """Age from which on a file that no log entry names belongs to a writer that was killed."""
 
 
+@delta.reusing_tables()
 def compact(corpus: Corpus) -> None:
     """Join small files and remove what is not part of the store."""
     with compaction_lock(corpus.url):
@@ -40,7 +41,7 @@ def compact(corpus: Corpus) -> None:
             url = corpus.table_url(name)
             _vacuum(url)
             if commits.commit(url, _note_start):
-                commits.commit(url, commits.merge_files)
+                commits.commit(url, _merge)
             if not is_url(url):
                 remove_uncommitted(Path(url))
         store_parts(corpus)
@@ -70,11 +71,21 @@ def sweep(corpus: Corpus) -> None:
 
 def _note_start(table: DeltaTable) -> bool:
     """Whether there are enough small files to join; if so, note from which version on."""
-    small = [size for _, size in delta.files(table) if size < commits.TARGET_BYTES // 2]
-    if len(small) < commits.COMPACT_FROM:
+    if not _has_many_small_files(table):
         return False
     commits.claim(table, (Chain(COMPACTED, table.version()),), {})
     return True
+
+
+def _merge(table: DeltaTable) -> None:
+    """Join small files; nothing where another compaction did it first, and this one lost."""
+    if _has_many_small_files(table):
+        commits.merge_files(table)
+
+
+def _has_many_small_files(table: DeltaTable) -> bool:
+    small = [size for _, size in delta.files(table) if size < commits.TARGET_BYTES // 2]
+    return len(small) >= commits.COMPACT_FROM
 
 
 def _vacuum(url: str) -> None:

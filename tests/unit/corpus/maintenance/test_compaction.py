@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from solscope.corpus import commits
 from solscope.corpus.ingest.extract import extract
@@ -82,3 +83,24 @@ def test_a_second_compaction_waits_for_the_first(corpus: Corpus) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.2)
     assert process.communicate()[0] == "locked\n"
+
+
+def test_a_compaction_that_lost_a_race_does_not_join_files_once_more(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge = commits.merge_files
+    merged: list[str] = []
+
+    def lose(table: DeltaTable) -> None:
+        if table.table_uri not in merged:
+            merged.append(table.table_uri)
+            merge(DeltaTable(table.table_uri))  # Another compaction is faster.
+        else:
+            merged.append("again")
+        merge(table)
+
+    monkeypatch.setattr(commits, "merge_files", lose)
+    compact(corpus)
+    assert len(merged) == 4
+    assert "again" not in merged
+    assert verify(corpus).ok
