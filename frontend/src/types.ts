@@ -492,6 +492,7 @@ export interface ImportancePage {
   total_gpu_ms: number;
   in_all: number;
   found: number;
+  start: number;
   rows: ImportanceRow[];
   shown_pct: number;
   warnings: string[];

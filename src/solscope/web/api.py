@@ -154,7 +154,7 @@ ENDPOINTS = (
         "/api/corpus/importance",
         "Share of GPU time over the profiles of the store",
         "corpus:importance_page",
-        ("by", "weight", "find", "most", *_CHOICE),
+        ("by", "weight", "find", "start", "most", *_CHOICE),
         of_store=True,
     ),
     Endpoint(

@@ -367,6 +367,10 @@ def test_a_long_table_comes_in_parts(store: Path) -> None:
     first = client.get(f"{ask}&most=3").json()
     assert first["rows"] == whole["rows"][:3]
     assert first["in_all"] == whole["in_all"]
+    second = client.get(f"{ask}&start=3&most=4").json()
+    assert (second["start"], second["rows"]) == (3, whole["rows"][3:7])
+    assert client.get(f"{ask}&start={whole['in_all']}").json()["rows"] == []
+    assert client.get(f"{ask}&most=10001").status_code == 422
     assert first["shown_pct"] == pytest.approx(
         sum(row["importance_pct"] for row in whole["rows"][:3])
     )

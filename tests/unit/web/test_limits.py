@@ -8,7 +8,8 @@ import pytest
 
 from solscope.errors import UsageError
 from solscope.web.answer_cache import DiskCache, MemoryCache
-from solscope.web.handlers.corpus import _count
+from solscope.web.api import ENDPOINTS
+from solscope.web.handlers.corpus import _count, _page
 from solscope.web.upload import MAX_NAME_LENGTH, safe_name
 
 
@@ -42,3 +43,20 @@ def test_numbers_of_rows(text: str, rows: int) -> None:
 def test_numbers_of_rows_that_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="most must be a number of rows"):
         _count({"most": text}, "most", 7)
+
+
+@pytest.mark.parametrize(("most", "is_allowed"), [("10000", True), ("10001", False)])
+def test_the_length_of_a_page_is_limited(most: str, is_allowed: bool) -> None:
+    """However many profiles a store has, an answer about it is of limited size."""
+    if is_allowed:
+        assert _page({"start": "3", "most": most}, 7) == (3, 10_000)
+    else:
+        with pytest.raises(UsageError, match="most must be a number of rows from 1 to 10,000"):
+            _page({"most": most}, 7)
+
+
+def test_every_list_of_the_store_has_pages() -> None:
+    """Trends have at most 300 points, and shapes are few by their definition."""
+    of_store = {endpoint.path: endpoint.parameters for endpoint in ENDPOINTS if endpoint.of_store}
+    unpaged = {path for path, query in of_store.items() if not {"start", "most"} <= set(query)}
+    assert unpaged == {"/api/corpus/shapes/{operator}", "/api/corpus/trend"}

@@ -63,8 +63,10 @@ class ImportancePage(msgspec.Struct, frozen=True):
     """Rows of the whole table."""
     found: int
     """Rows of it that hold the text that was looked for; all, when none was."""
+    start: int
+    """Place of the first of `rows` among those found."""
     rows: list[ImportanceRow]
-    """The first of those found, most important first."""
+    """Those of one page, most important first."""
     shown_pct: float
     """Importance of `rows` together."""
     warnings: list[str]
@@ -75,6 +77,8 @@ MAX_PROFILES = 2000
 """Profiles in one answer, unless the question asks for more or fewer."""
 MAX_ROWS = 200
 """Rows of a long table in one answer, unless the question asks for more."""
+LONGEST_PAGE = 10_000
+"""Profiles or rows in one answer, whatever the question asks for."""
 
 
 def store_page(library: Library, query: Query) -> CorpusPage:
@@ -82,7 +86,7 @@ def store_page(library: Library, query: Query) -> CorpusPage:
     store = library.store.corpus()
     everything = store.profiles()
     shown = StoreProfile.__struct_fields__
-    start, most = _count(query, "start", 0, least=0), _count(query, "most", MAX_PROFILES)
+    start, most = _page(query, MAX_PROFILES)
     in_all, page = page_of_profiles(store, _where(query), start, most)
     return CorpusPage(
         status=library.store.status(),
@@ -107,7 +111,8 @@ def importance_page(library: Library, query: Query) -> ImportancePage:
     )
     words = query.get("find", "").lower().split()
     matching = [row for row in whole.rows if all(word in row.key.lower() for word in words)]
-    rows = matching[: _count(query, "most", MAX_ROWS)]
+    start, most = _page(query, MAX_ROWS)
+    rows = matching[start : start + most]
     return ImportancePage(
         headline=of_importance(whole),
         definition=whole.definition,
@@ -117,6 +122,7 @@ def importance_page(library: Library, query: Query) -> ImportancePage:
         total_gpu_ms=whole.total_gpu_ms,
         in_all=len(whole.rows),
         found=len(matching),
+        start=start,
         rows=rows,
         shown_pct=sum(row.importance_pct for row in rows),
         warnings=whole.warnings,
@@ -134,10 +140,15 @@ def store_trend(library: Library, query: Query) -> Trend:
     return trend(library.store.corpus(), what, by, where=_where(query))
 
 
-def _count(query: Query, name: str, usual: int, least: int = 1) -> int:
+def _page(query: Query, usual: int) -> tuple[int, int]:
+    """Place of the first row of a page, and how many rows it has at most."""
+    return _count(query, "start", 0, least=0), _count(query, "most", usual, most=LONGEST_PAGE)
+
+
+def _count(query: Query, name: str, usual: int, least: int = 1, most: int = 99_999_999) -> int:
     text = query.get(name) or str(usual)
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) >= least):
-        raise UsageError(f"{name} must be a number of rows, at least {least}")
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and least <= int(text) <= most):
+        raise UsageError(f"{name} must be a number of rows from {least:,} to {most:,}")
     return int(text)
 
 
