@@ -27,7 +27,7 @@ from werkzeug.serving import make_server
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
-class Handler(MotoRequestHandler):
+class Handler(MotoRequestHandler):  # type: ignore[misc]
     """Without a line of output per request."""
 
     protocol_version = "HTTP/1.1"
