@@ -85,11 +85,26 @@ def test_the_table_has_every_module_and_group_of_commands(
         path.write_text(code)
     (commands / "__init__.py").write_text("")
     monkeypatch.setattr(table, "CLI", tmp_path)
-    (text,) = table.files().values()
     names: dict[str, dict[str, str]] = {}
-    exec(text, names)
+    exec(table.files()[table.FILE], names)
     expected = {name: f'Say "{name}".' for name in ("aim", "group", "zoom")}
     assert list(names["COMMANDS"].items()) == list(expected.items())
+
+
+def test_commands_outside_the_tour_take_their_example_from_the_help(
+    table: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    for name in ("show", "zoom", "aim"):
+        lines = f"solscope {name} trace.json.gz\n      solscope {name} demo:vllm-b200 --top 3"
+        text = f"Examples:\n      {lines if name != 'aim' else 'solscope aim FILE'}\n    "
+        code = f'@click.command("{name}", short_help="Do.")\ndef command():\n    """{text}"""\n'
+        (commands / f"{name}.py").write_text(code)
+    monkeypatch.setattr(table, "CLI", tmp_path)
+    names: dict[str, dict[str, tuple[str, str]]] = {}
+    exec(table.files()[table.MORE], names)
+    assert names["MORE_EXAMPLES"] == {"zoom": ("Do.", "zoom demo:vllm-b200 --top 3")}
 
 
 def test_a_module_without_a_command_is_named(table: ModuleType, tmp_path: Path) -> None:

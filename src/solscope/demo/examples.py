@@ -6,6 +6,7 @@ import shlex
 from typing import NamedTuple
 
 from solscope.demo import DEMOS, PREFIX
+from solscope.demo.more_examples import MORE_EXAMPLES
 
 
 class Example(NamedTuple):
@@ -34,7 +35,7 @@ class Example(NamedTuple):
         return [f"solscope {command}" for command in self.commands]
 
 
-EXAMPLES = (
+TOUR = (
     Example("show", "Where does the GPU time go?", ("show demo:vllm-b200",)),
     Example(
         "kernels",
@@ -138,6 +139,11 @@ EXAMPLES = (
     ),
 )
 """In the order of a first tour."""
+
+EXAMPLES = TOUR + tuple(
+    Example(name, question, (line,)) for name, (question, line) in MORE_EXAMPLES.items()
+)
+"""The tour, then the commands that it leaves out."""
 
 
 def on_files(line: str) -> str:
