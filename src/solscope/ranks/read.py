@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import polars as pl
 
 from solscope import demo
 from solscope.attribution import Attributed
@@ -124,11 +125,12 @@ def read_run(
                 continue
             if path in errors:
                 break
-            worse = other if _breaks_off(done[other][0]) else path
-            del done[worse]
-            left_out[worse] = f"breaks off; {path if worse == other else other} is read instead"
-            if worse == path:
+            if _is_whole_copy(done[other][0], done[path][0]):
+                del done[path]
+                left_out[path] = f"breaks off; {other} is read instead"
                 break
+            del done[other]
+            left_out[other] = f"{path} is read instead, though it breaks off"
     if not done:
         raise next(iter(errors.values()))
     for path, reason in left_out.items():
@@ -146,6 +148,33 @@ def read_run(
 
 def _breaks_off(ranks: Iterable[Rank]) -> bool:
     return any(warning.code == TRUNCATED for rank in ranks for warning in rank.warnings)
+
+
+def _is_whole_copy(ranks: Sequence[Rank], cut: Sequence[Rank]) -> bool:
+    """Does a file that does not break off hold the same recording as one that does?
+
+    A recording of another run, or of another time, would not fit to the other ranks.
+    """
+    worlds = [{(rank.rank, rank.metadata.world_size) for rank in side} for side in (ranks, cut)]
+    if _breaks_off(ranks) or worlds[0] != worlds[1]:
+        return False
+    whole_ns, cut_ns = _span_ns(ranks), _span_ns(cut)
+    if whole_ns is None or cut_ns is None:
+        return False
+    return whole_ns[0] <= cut_ns[0] and cut_ns[1] <= whole_ns[1]
+
+
+def _span_ns(ranks: Sequence[Rank]) -> tuple[int, int] | None:
+    """From the first to the last collective or step, by the clock of the recording."""
+    tables = [
+        table.select(pl.col("start_ns", "end_ns") + (rank.metadata.unix_offset_ns or 0))
+        for rank in ranks
+        for table in (rank.calls, rank.steps)
+    ]
+    bounds = pl.concat(tables).drop_nulls()
+    if bounds.is_empty():
+        return None
+    return int(bounds["start_ns"].to_numpy().min()), int(bounds["end_ns"].to_numpy().max())
 
 
 def _truncated(ranks: Iterable[Rank]) -> Iterator[ProfileWarning]:

@@ -280,6 +280,28 @@ def test_a_whole_recording_is_read_where_the_chosen_one_breaks_off_after_kernels
     assert left_out.message == f"left out {cut}: breaks off; {again} is read instead"
 
 
+@pytest.mark.parametrize(("world", "later_us"), [(8, 0.0), (3, 86_400e6)])
+def test_a_recording_of_another_run_or_time_does_not_stand_in_for_one_that_breaks_off(
+    tmp_path: Path, world: int, later_us: float
+) -> None:
+    for rank in (0, 2):
+        write(tmp_path / f"rank{rank}.json", rank, world=3)
+    events = json.dumps(TRACE)[1:].removesuffix("]}") + ", "
+    cut_off(tmp_path / "rank1.json", 1, 3, events=events)
+    header = {"distributedInfo": {"rank": 1, "world_size": world}}
+    event = TRACE["traceEvents"][0] | {"ts": 1.0 + later_us}
+    other = tmp_path / "rank1_other.json"
+    other.write_text(json.dumps(header | {"traceEvents": [event]}))
+    run = open_run(tmp_path)
+    assert [Path(rank.path).name for rank in run.ranks if rank.rank == 1] == ["rank1.json"]
+    assert run.world_size == 3
+    assert [warning.code for warning in run.warnings] == ["file_left_out", "truncated"]
+    cut = tmp_path / "rank1.json"
+    assert (
+        f"left out {other}: {cut} is read instead, though it breaks off" in run.warnings[0].message
+    )
+
+
 def test_where_both_recordings_of_a_rank_break_off_after_kernels_the_chosen_one_stays(
     tmp_path: Path,
 ) -> None:
