@@ -88,7 +88,11 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
             "costs need a trace recorded with shapes"
         )
     rows = _with_calls(attributed).with_columns(pl.lit(None, pl.Int64).alias("config"))
-    rows = rows.with_columns(_stated_by_step(rows, attributed))
+    stated = _stated_by_step(rows, attributed)
+    if model is not None and model.config.windowed:
+        # Which of the stated keys a layer attends to, only the config says.
+        stated = pl.Series("lengths", [None] * rows.height, dtype=pl.String)
+    rows = rows.with_columns(stated)
     table = _tabulate(rows, [], None)
     if model is None:
         return table

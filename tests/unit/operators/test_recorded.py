@@ -681,15 +681,36 @@ def test_keys_of_another_width_are_not_those_of_paged_attention() -> None:
     assert reason(odd) == "queries and keys have other heads than paged attention"
 
 
-def test_a_counter_at_the_end_of_a_name_is_left_out() -> None:
-    cache = [835874, 1, 8, 128]
-    ragged = call(
+RAGGED_KERNEL = (
+    "void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16, __hip_bfloat16, "
+    "(vllm::Fp8KVCacheDataType)0, 1, 128, 256, false, 4, 1, ck_tile::ComposedAttention<0u, false> >"
+)
+
+
+def ragged(cache: list[int], kernel: str = RAGGED_KERNEL) -> Recorded:
+    return call(
         "sglang_profiler::attention_paged_attention_ragged_100",
         [[32, 32, 128], [10905190400], [32, 32, 128], cache, cache],
         [BF16, "unsigned char", BF16, BF16, BF16],
+        kernel=kernel,
         lengths=stated_lengths(DECODE),
     )
-    assert cost(ragged).read_bytes["cache"] == 2 * 2 * 8 * 128 * 32 * 1721
+
+
+def test_a_counter_at_the_end_of_a_name_is_left_out() -> None:
+    made = cost(ragged([835874, 1, 8, 128]))
+    assert made.read_bytes["cache"] == 2 * 2 * 8 * 128 * 32 * 1721
+
+
+def test_a_ragged_cache_must_have_the_layout_that_its_kernel_states() -> None:
+    other = "the recorded inputs are not those of its kernel"
+    # Heads before the block: the same numbers, in another order.
+    assert reason(ragged([835874, 8, 1, 128])) == other
+    assert reason(ragged([835874, 1, 4, 128])) == other
+    fp8 = ragged([835874, 1, 8, 128])
+    assert reason(replace(fp8, types=[BF16, "", BF16, *["c10::Float8_e4m3fn"] * 2])) == other
+    unknown = ragged([835874, 1, 8, 128], kernel="another_attention")
+    assert reason(unknown) == "its kernel does not state the layout of the cache"
 
 
 # --- Operators that read their weights inside
@@ -735,12 +756,43 @@ def test_experts_that_inner_operators_leave_open(
     assert reason(experts_inside(*inner)).startswith(why)
 
 
+ROUTER = call("TopK", [[32, 128], []], [BF16, "Scalar"], concrete=["", "4"], kernel="_topk_forward")
+SLOTS = call(
+    "SortTokens",
+    [[32, 4], [32, 4], []],
+    [BF16, "short int", "Scalar"],
+    kernel="_combined_routing_compute",
+)
+
+
 def test_the_router_and_the_sort_of_triton_kernels() -> None:
-    router = call("TopK", [[32, 128], []], [BF16, "Scalar"], concrete=["", "4"])
-    assert cost(router).read_bytes == {"activations": 2 * 32 * 128}
-    assert cost(router).write_bytes == {"activations": 2 * 32 * 4, "index": 2 * 32 * 4}
-    slots = call("SortTokens", [[32, 4], [32, 4], []], [BF16, "short int", "Scalar"])
-    assert cost(slots).read_bytes == {"activations": 32 * 4 * (2 + 2)}
+    assert cost(ROUTER).read_bytes == {"activations": 2 * 32 * 128}
+    # One byte numbers 128 experts; the type of the indices is not recorded.
+    assert cost(ROUTER).write_bytes == {"activations": 2 * 32 * 4, "index": 32 * 4}
+    many = replace(ROUTER, dims=[[32, 512], []])
+    assert cost(many).write_bytes["index"] == 2 * 32 * 4
+    assert cost(SLOTS).read_bytes == {"activations": 32 * 4 * (2 + 2)}
+    assert cost(SLOTS).write_bytes == {"activations": 2 * 32 * 4, "index": 2 * 32 * 4}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ROUTER, kernel="gather_k_best"),
+        replace(ROUTER, types=["int", "Scalar"]),
+        replace(ROUTER, dims=[[32, 128], [32, 4]], types=[BF16, "long int"]),
+        replace(SLOTS, kernel="radix_sort"),
+        replace(SLOTS, types=["int", "short int", "Scalar"]),
+        replace(SLOTS, types=[BF16, BF16, "Scalar"]),
+    ],
+)
+def test_operators_of_other_programs_that_have_these_names_have_no_cost(other: Recorded) -> None:
+    assert reason(other) == "its kernel and inputs are not those of triton_kernels"
+
+
+def test_a_router_takes_no_more_experts_than_there_are() -> None:
+    wrong = replace(ROUTER, concrete=["", "129"])
+    assert reason(wrong) == "how many experts a token takes is not recorded"
 
 
 # --- Triton kernels under their own names

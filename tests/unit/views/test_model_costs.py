@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -66,6 +68,28 @@ def test_a_role_counts_once_per_layer_and_step() -> None:
     assert row.source == "from config h200-llama8l.json"
     reasons = {r.op: r.reason for r in result.no_cost}
     assert reasons["attention"] == "the context is not known: give --context"
+
+
+@pytest.mark.parametrize(
+    ("window", "kinds", "pairs"),
+    [
+        # 9 requests prefill 906 tokens each and 37 decode, with at least 4 keys each in a window.
+        (128, ["sliding_attention"] * 24, {9 * (128 * 129 // 2 + 778 * 128) + 37 * 4: 24}),
+        (None, None, {7671310 - (7475785 - 8155) // 2 + 34489: 24}),
+    ],
+)
+def test_a_window_that_the_config_states_limits_the_lengths_of_the_step(
+    window: int | None, kinds: list[str] | None, pairs: dict[int, int]
+) -> None:
+    stated = load_model(recording("configs/gpt-oss-20b.json"))
+    config = msgspec.structs.replace(stated.config, sliding_window=window, layer_types=kinds)
+    file = recording("traces/vllm_prefilldecode_piecewise_exec.json.gz")
+    result = operator_table(attributed_recording(file), model=replace(stated, config=config))
+    calls: Counter[int] = Counter()
+    for row in result.operators:
+        if row.operator == "unified_attention" and row.axes is not None:
+            calls[row.axes["pairs"]] += row.calls
+    assert calls == pairs
 
 
 def test_ranks_are_said() -> None:

@@ -13,6 +13,7 @@ import solscope
 from solscope.cli import app
 from solscope.errors import InputError, UsageError
 from solscope.hardware import find, measured_path
+from solscope.operators.from_config import Config, Model
 from solscope.readers.nvtx import operators_from_ranges
 from solscope.report.results.operators import operators_parts
 from solscope.views.operators import (
@@ -160,6 +161,14 @@ def test_layers_that_attend_far_faster_than_others_may_have_a_window() -> None:
     (windowed,) = table.no_cost
     assert windowed.calls == 4
     assert windowed.reason.startswith("far faster than equal calls of other layers")
+
+
+@pytest.mark.parametrize(("window", "costed"), [(None, 8), (128, 0)])
+def test_a_config_with_a_window_decides_what_attends(window: int | None, costed: int) -> None:
+    """Layers that it does not describe may have the window too."""
+    model = Model(Config(hidden_size=4096, sliding_window=window), "config.json")
+    table = operator_table(attributed(*paged([40_000] * 8)), find("H200"), model=model)
+    assert sum(row.calls for row in table.operators) == costed
 
 
 def test_one_slow_call_is_no_evidence_of_windows() -> None:

@@ -18,12 +18,15 @@ Slots beyond a sequence's keys, and table entries beyond its blocks, hold stale 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import (
     LENGTHS_UNKNOWN,
     CallRule,
+    OperatorAxes,
+    Recorded,
     paged_attention,
     recorded_as,
 )
@@ -35,6 +38,7 @@ from solscope.operators.tasks.draws import normal, softmax_scale, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, sink, value_offsets
 from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
 from solscope.operators.tasks.rows import row_task
+from solscope.operators.tensors import UnclearError
 
 _SPARE_BLOCKS = 16
 """Blocks that the published input maker allocates and nobody reads."""
@@ -147,11 +151,34 @@ TASK = row_task(
 )
 
 
+_LAYOUT = re.compile(
+    r"paged_attention_ll4mi_QKV_\w+<.*KVCacheDataType\)\d+, (\d+), (\d+), \d+, \w+, (\d+),"
+)
+"""Block size, width and queries per head of the cache, in the name of aiter's kernel."""
+
+
+def _ragged(call: Recorded) -> OperatorAxes:
+    """Output, workspace, queries, then caches of [blocks, block size, heads, width].
+
+    Caches may also have heads before the block size; the kernel says which it is.
+    """
+    name, axes = paged_attention(2, 3)(call)
+    out, queries, keys, values = (call.tensor(index) for index in (0, 2, 3, 4))
+    stated = _LAYOUT.search(call.kernel)
+    if stated is None:
+        raise UnclearError("its kernel does not state the layout of the cache")
+    block, width, group = map(int, stated.groups())
+    cache = block, axes["q_heads"] // group, width
+    alike = (out.shape, values.shape) == (queries.shape, keys.shape)
+    if not alike or keys.shape[1:] != cache or keys.type != queries.type:
+        raise UnclearError("the recorded inputs are not those of its kernel")
+    return name, axes
+
+
 _RAGGED = "aiter::paged_attention_ragged sglang_profiler::attention_paged_attention_ragged"
 RECORDED: dict[str, CallRule] = {
     **recorded_as("_C::paged_attention_v1 _C::paged_attention_v2", LENGTHS_UNKNOWN),
-    # Output, workspace, queries, then caches of [blocks, block size, heads, width].
-    **recorded_as(_RAGGED, paged_attention(2, 3)),
+    **recorded_as(_RAGGED, _ragged),
 }
 
 TITLE = "Decode attention over a paged cache"

@@ -71,6 +71,11 @@ class Config(msgspec.Struct, frozen=True):
         raise UnclearError(f"the config has no {' or '.join(names)}")
 
     @property
+    def windowed(self) -> bool:
+        """Whether layers attend to a window of the keys, unless `layer_types` says otherwise."""
+        return self.sliding_window is not None and self.use_sliding_window is not False
+
+    @property
     def element(self) -> str:
         """The dtype of activations and of weights that are not quantized."""
         name = self.torch_dtype or self.dtype or ""

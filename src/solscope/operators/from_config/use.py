@@ -110,7 +110,7 @@ class Use:
     @property
     def window(self) -> int | None:
         """Keys that a query sees at most; a layer of unknown kind counts as the smaller."""
-        if self.config.sliding_window is None or self.config.use_sliding_window is False:
+        if not self.config.windowed:
             return None
         kinds, layer = self.config.layer_types or [], self.call.layer
         if layer is not None and layer < len(kinds) and kinds[layer] == "full_attention":
