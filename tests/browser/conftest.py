@@ -94,11 +94,14 @@ def settle(page: Page) -> None:
 def standing(page: Page, locator: Locator) -> FloatRect:
     """Where an element is, once nothing moves it any more."""
     before = None
+    end = monotonic() + PATIENCE_S
     while True:
         place = eventually(page, locator.bounding_box, lambda box: box is not None)
         assert place is not None
         if place == before:
             return place
+        if monotonic() > end:
+            raise AssertionError(f"still moving after {PATIENCE_S} s: {before} to {place}")
         before = place
         settle(page)
 
@@ -132,7 +135,8 @@ def watched(
         session.send("Emulation.setCPUThrottlingRate", {"rate": SLOW_PROCESSOR})
 
     def on_console(message: ConsoleMessage) -> None:
-        # That an answer was not used within seconds says how fast the machine is.
+        # That an answer was not used within seconds says how fast the machine is. That pages
+        # use all answers is tested in `test_a_page_asks_for_all_that_is_loaded_ahead`.
         late = "was preloaded using link preload but not used" in message.text
         if message.type in ("error", "warning") and not late:
             problems.append(message.text)

@@ -7,6 +7,7 @@ import re
 import threading
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,42 @@ def test_a_view_that_was_seen_before_asks_for_nothing(
             assert questions == [] or visit == "first"
             assert len(questions) == len(set(questions))
             assert problems == []
+
+
+RECORD_FETCHES = """
+window.fetched = [];
+const original = window.fetch;
+window.fetch = (address, ...rest) => {
+  window.fetched.push(String(address));
+  return original(address, ...rest);
+};
+"""
+HREFS = "links => links.map(link => link.getAttribute('href'))"
+
+
+def preloaded(page: Page) -> set[str]:
+    return set(page.locator("link[rel=preload]").evaluate_all(HREFS))
+
+
+def unused(page: Page) -> set[str]:
+    """What the browser loads ahead and the page has not asked for."""
+    return preloaded(page) - set(page.evaluate("fetched"))
+
+
+def test_a_page_asks_for_all_that_is_loaded_ahead(browser: Browser, tmp_path: Path) -> None:
+    create_corpus(tmp_path).append([extract("tests/data/kineto_b200.json.gz")])
+    a, b = map(profile_id, DEMOS)
+    paths = ["/", f"/profile/{a}?hardware=H200", f"/compare?a={a}&b={b}", f"/diagnose?a={a}&b={b}"]
+    paths += ["/bench?a=fla&b=torch-eager", "/suite", "/suite/rms_norm", "/corpus?gpu=B200"]
+    # A server of its own: what it has answered before is in the page, and not loaded ahead.
+    with serving([*DEMOS, str(tmp_path), RESULTS]) as address:
+        for path in paths:
+            with watched(browser) as (page, problems):
+                page.add_init_script(RECORD_FETCHES)
+                page.goto(address + path)
+                assert path == "/" or preloaded(page)
+                eventually(page, partial(unused, page), lambda left: not left)
+                assert problems == []
 
 
 def questions_of(page: Page) -> tuple[list[Request], set[Request]]:

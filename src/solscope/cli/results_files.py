@@ -24,10 +24,26 @@ def results_of(*files: Path | str) -> Iterator[list[ShapeResult]]:
 
 
 @contextmanager
+def results_of_two(
+    before: Path, after: Path
+) -> Iterator[tuple[list[ShapeResult], list[ShapeResult]]]:
+    """The same of two files; warnings and errors about the first come first."""
+    (a, about_a), (b, about_b) = _read([before]), _read([after])
+    yield a, b
+    _warn(about_a + about_b)
+
+
+@contextmanager
 def results_and_ignored(
     files: Sequence[Path | str],
 ) -> Iterator[tuple[list[ShapeResult], list[str]]]:
     """The same, with what is said about lines that do not count."""
+    results, warnings = _read(files)
+    yield results, warnings
+    _warn(warnings)
+
+
+def _read(files: Sequence[Path | str]) -> tuple[list[ShapeResult], list[str]]:
     from solscope.bench.results.digest import describe_edited, read_intact
     from solscope.bench.results.files import is_cut_off
 
@@ -38,6 +54,9 @@ def results_and_ignored(
             warnings.append(
                 f"{path}: ignored the truncated last line; continue with bench run --resume"
             )
-    yield results, warnings
+    return results, warnings
+
+
+def _warn(warnings: list[str]) -> None:
     for warning in warnings:
         click.echo(f"solscope: {warning}", err=True)

@@ -1,7 +1,8 @@
 """Configs of models, for costs where a profile has no shapes.
 
 They are files of served folders, or given by the browser. Files are addressed by id, never by path.
-What the browser gives is checked, reduced to the fields that costs depend on, and held in memory.
+What the browser gives is checked, reduced to the fields that costs depend on, and held in memory
+as text: parsed, it can take many times as much.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_CONFIG_BYTES = 1 << 20
 """Of one config; published ones have a few thousand."""
+MAX_HELD_BYTES = 1 << 17
+"""Of one config from a browser, reduced to what costs depend on."""
 MAX_GIVEN = 32
 """Configs given by browsers that are held at a time; beyond that the oldest is dropped."""
 MAX_LISTED = 200
@@ -55,7 +58,7 @@ class Models:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._files: dict[str, tuple[ModelEntry, str]] = {}
-        self._given: OrderedDict[str, tuple[ModelEntry, Model]] = OrderedDict()
+        self._given: OrderedDict[str, tuple[ModelEntry, bytes]] = OrderedDict()
 
     def offer(self, paths: Iterable[str]) -> None:
         """Offer these files, in place of those before."""
@@ -75,13 +78,21 @@ class Models:
             return [entry for entry, _ in (*self._files.values(), *self._given.values())]
 
     def give(self, name: str, data: bytes) -> ModelEntry:
-        """Take a config from a browser; `InputError` when it is none."""
+        """Take a config from a browser; `InputError` when it is none.
+
+        The same config under another name is another entry: nobody renames what others chose.
+        """
         from solscope.operators.from_config import parse_model
 
-        model = parse_model(data, name)
-        entry = ModelEntry(_digest(data), name)
+        held = msgspec.json.encode(parse_model(data, name).config)
+        if len(held) > MAX_HELD_BYTES:
+            raise LimitError(
+                f"too large for a model's config: more than {MAX_HELD_BYTES:,} bytes"
+                " in the fields that costs depend on"
+            )
+        entry = ModelEntry(_digest(name.encode() + b"\0" + data), name)
         with self._lock:
-            self._given[entry.id] = entry, model
+            self._given[entry.id] = entry, held
             self._given.move_to_end(entry.id)
             while len(self._given) > MAX_GIVEN:
                 self._given.popitem(last=False)
@@ -103,7 +114,7 @@ class Models:
         return None
 
     def _open(self, name: str) -> Model:
-        from solscope.operators.from_config import load_model
+        from solscope.operators.from_config import load_model, parse_model
 
         with self._lock:
             file, given = self._files.get(name), self._given.get(name)
@@ -111,7 +122,8 @@ class Models:
             return load_model(file[1])
         if given is None:
             raise InputError("this model's config is no longer here: choose it again")
-        return given[1]
+        entry, held = given
+        return parse_model(held, entry.label)
 
 
 def find_configs(sources: Iterable[str], profiles: Iterable[str]) -> list[str]:

@@ -20,6 +20,7 @@ from solscope.operators.from_config import (
     RoleCall,
     axes_of,
     load_model,
+    parse_model,
 )
 
 LLAMA = Config(
@@ -257,6 +258,26 @@ def test_reasons() -> None:
     odd = msgspec.structs.replace(LLAMA, quantization_config={"quant_method": "odd"})
     assert axes("down", odd) == "weights quantized by 'odd' are not known"
     assert isinstance(axes("attention", tokens=0, requests=0, keys=5), str)
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("null", None),
+        ("{}", {}),
+        (
+            '{"quant_method": "gptq", "bits": 4, "scales": [1, 2]}',
+            {"quant_method": "gptq", "bits": 4, "modules_to_not_convert": None},
+        ),
+        # Quantized, though it does not say how: not the same as no quantization.
+        ('{"odd": 1}', {"quant_method": None, "bits": None, "modules_to_not_convert": None}),
+    ],
+)
+def test_of_the_quantization_only_what_costs_need_is_read(
+    text: str, used: dict[str, object] | None
+) -> None:
+    data = f'{{"hidden_size": 1, "quantization_config": {text}}}'.encode()
+    assert parse_model(data, "c.json").config.quantization_config == used
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"hidden_size": "x"}', "\xff"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,14 @@ from starlette.testclient import TestClient
 from solscope.errors import InputError, LimitError, UsageError
 from solscope.web.app import create_app
 from solscope.web.library import Library
-from solscope.web.models import MAX_CONFIG_BYTES, MAX_GIVEN, Models, find_configs, read_config
+from solscope.web.models import (
+    MAX_CONFIG_BYTES,
+    MAX_GIVEN,
+    MAX_HELD_BYTES,
+    Models,
+    find_configs,
+    read_config,
+)
 from tests.model_config import CONFIG
 
 GRAPH = "demo:vllm-mi300x-graph"
@@ -124,6 +132,64 @@ def test_the_oldest_given_config_is_dropped() -> None:
     assert models.entries == entries[1:]
     with pytest.raises(InputError, match="choose it again"):
         models.chosen({"model": entries[0].id})
+
+
+def with_fields(**fields: object) -> bytes:
+    return json.dumps({**json.loads(CONFIG), **fields}, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"quantization_config": {"quant_method": "mxfp4", "scales": [[]] * 300_000}},
+        {"layer_types": ["ab"] * 20_000},
+    ],
+    ids=["unread", "read"],
+)
+def test_a_given_config_is_held_in_little_memory(fields: dict[str, object]) -> None:
+    data, models = with_fields(**fields), Models()
+    assert len(data) <= MAX_CONFIG_BYTES
+    models.give("c.json", CONFIG)  # Loads what has to be loaded.
+    tracemalloc.start()
+    try:
+        entry = models.give("large.json", data)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < MAX_HELD_BYTES + 50_000
+    model = models.chosen({"model": entry.id})
+    assert model is not None
+    assert model.config.quantization_config is not None
+    assert model.config.quantization_config["quant_method"] == "mxfp4"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"layer_types": ["ab"] * 50_000},
+        {"quantization_config": {"modules_to_not_convert": [[]] * 50_000}},
+    ],
+    ids=["layers", "modules"],
+)
+def test_a_config_with_too_much_that_counts_is_refused(
+    client: TestClient, fields: dict[str, object]
+) -> None:
+    status, answer = give(client, with_fields(**fields))
+    assert (status, len(answer["error"].splitlines())) == (413, 1)
+    assert "in the fields that costs depend on" in answer["error"]
+
+
+def test_a_config_keeps_its_name_when_it_is_given_under_another(client: TestClient) -> None:
+    data = CONFIG + b" "
+    (_, mine), (_, other) = give(client, data, "mine.json"), give(client, data, "other.json")
+    assert mine["id"] != other["id"]
+    offered = client.get("/api/overview").json()["models"]
+    assert mine in offered
+    assert other in offered
+    profile = client.get("/api/overview").json()["profiles"][0]["id"]
+    for entry in (mine, other):
+        page = client.get(f"/api/profile/{profile}", params={"model": entry["id"]}).json()
+        assert page["model"]["name"] == entry["label"]
 
 
 def test_reading_ends_at_the_limit() -> None:

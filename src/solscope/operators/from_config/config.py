@@ -13,6 +13,8 @@ from solscope.operators.tensors import UnclearError
 
 LARGEST_FILE = 16 << 20
 """Bytes; a config is a few thousand."""
+_QUANTIZATION = ("quant_method", "bits", "modules_to_not_convert")
+"""What costs depend on; lists of scales and layers can be far longer than the rest of a config."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
@@ -124,4 +126,7 @@ def parse_model(data: bytes, name: str) -> Model:
         raise InputError(f"{name}: not a model's config: {error}") from None
     if config.hidden_size is None:
         raise InputError(f"{name}: not a model's config: it has no hidden_size")
+    if quant := config.quantization_config:
+        used = {key: quant.get(key) for key in _QUANTIZATION}
+        config = msgspec.structs.replace(config, quantization_config=used)
     return Model(config, name)

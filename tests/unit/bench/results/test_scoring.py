@@ -296,6 +296,21 @@ def test_a_file_that_was_cut_off_is_named(
         assert f"{file}: ignored the truncated last line" in capsys.readouterr().err
 
 
+def test_warnings_and_errors_about_a_precede_those_about_b(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / "z.jsonl", tmp_path / "b.jsonl"]
+    assert run(["bench", "compare", *map(str, files)]) == 2
+    assert capsys.readouterr().err == f"solscope: {files[0]}: no such file\n"
+    for file in files:
+        append_result(file, line("rms_norm", "0", 20.0))
+        with file.open("ab") as out:
+            out.write(b'{"operator":"rms_')
+    assert run(["bench", "compare", *map(str, files), "--json"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [one.split(": ")[1] for one in said] == list(map(str, files))
+
+
 def test_an_error_about_a_file_that_was_cut_off_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from solscope.cli import completion
 from solscope.cli.arguments import BundledPath
 from solscope.cli.options import Decorator, name_option
 from solscope.cli.output import Output, form_options, present
-from solscope.cli.results_files import results_of
+from solscope.cli.results_files import results_of, results_of_two
 
 files_argument: Decorator = click.argument(
     "files",
@@ -92,7 +92,7 @@ def compare(
     """
     from solscope.bench.results.contrast import contrast
 
-    with results_of(before) as a, results_of(after) as b:
+    with results_of_two(before, after) as (a, b):
         result = contrast(a, b, solution_a, solution_b, device, method, suite)
     return present(result, output, failed=result.verdict == "slower")
 
