@@ -127,11 +127,11 @@ def _recording_warnings(side: Side) -> Iterator[str]:
 
 
 def interruptions(side: Side) -> Iterator[str]:
-    """Steps that the profiler itself interrupted, where they are too many to be left out."""
-    if side.profiled:
+    """Steps that the profiler itself interrupted and that are not left out."""
+    if side.profiled.size:
         yield (
-            f"the profiler itself interrupted {side.profiled} of {len(side.run.steps)} steps, too "
-            "many to leave out: what differs may be its doing"
+            f"the profiler itself interrupted {side.profiled.size} of {len(side.run.steps)} steps "
+            "that are not left out: what differs may be its doing"
         )
 
 

@@ -245,7 +245,7 @@ def rare_steps(side: Side, limits: Thresholds) -> Bools:
 
 def _verdict(seen: _Seen, limits: Thresholds) -> Steadiness:
     """What costs most of the time; nothing is steady that differs by much and fits no pattern."""
-    moves, total = seen.movement, float(seen.times.sum())
+    moves, total = seen.movement, float(seen.times[~seen.unseen].sum())
     costs: dict[Steadiness, float] = {"steady": limits.min_effect}
     if moves.changes:
         least = min(level.typical for level in moves.levels)
@@ -323,7 +323,7 @@ def _next_step(verdict: Steadiness, causes: list[NamedCause]) -> str:
 
 
 def _too_short(side: Side, limits: Thresholds) -> SingleDiagnosis:
-    size = int(side.fit.size)
+    size = int(side.fit.size + side.interrupted.size)
     return SingleDiagnosis(
         verdict="cannot_tell",
         sentence=f"Cannot tell: the recording has {size} whole steps; at least "
@@ -338,7 +338,7 @@ def _too_short(side: Side, limits: Thresholds) -> SingleDiagnosis:
         causes=[],
         missing_evidence=[],
         excluded=[],
-        warnings=list(side.run.run.warnings),
+        warnings=[*interruptions(side), *side.run.run.warnings],
         next_step=f"record at least {limits.tail_steps + 2} steps; a hundred show a p99",
     )
 

@@ -24,10 +24,13 @@ class Thresholds(msgspec.Struct, frozen=True):
     profiler_part: float = 0.01
     """A step of which the profiler itself took at least this part is left out, and so is the one
     after it: the profiler then empties the buffer that was full. Chosen, a third of `min_effect`.
-    Measured: the step after it takes 1.5 times as long."""
+    Measured: the step after it takes 1.6 times as long."""
     profiler_steps: float = 0.20
-    """Nothing is left out where such steps are a larger part of all: they are what was recorded.
-    Chosen."""
+    """Nothing is left out of a phase where such steps are a larger part of it: they are what was
+    recorded. Chosen."""
+    profiler_slows: float = 4.0
+    """A step that takes longer than this many typical steps of its phase is not left out: the
+    profiler does not explain it. Measured: at most 3.84 in results/lab-patterns."""
     unit_factor: float = 1.2
     """Kernel counts per unit that differ by more than this factor ask for a conversion. Chosen."""
     unit_spread: float = 0.10
@@ -104,10 +107,7 @@ class Thresholds(msgspec.Struct, frozen=True):
     """Part of the difference that a cause has to be able to explain to be named. Chosen."""
     accounted: float = 0.75
     """A cause that can account for a smaller part of the difference leaves a rest, which the
-    sentence gives to a second cause or calls unexplained. Chosen."""
-    together: float = 1.10
-    """Part of the difference that two causes beside each other may account for at most: causes
-    that account for more explain the same time, and are alternatives. Chosen."""
+    sentence states. Chosen."""
     most: float = 0.50
     """Share of the difference that is most of it. Physics: the word."""
     kernel_grew: float = 0.06

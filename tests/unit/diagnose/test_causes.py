@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from solscope.diagnose.causes import OWN_CAUSES, UNKNOWN, causes
+from solscope.diagnose.causes import NONE, OWN_CAUSES, UNKNOWN, causes
 from solscope.diagnose.causes.base import Cause
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.evidence import host
@@ -185,6 +185,7 @@ def findings(name: str) -> Findings:
 def test_there_is_a_run_for_every_cause() -> None:
     """These are also the ids that machines rely on, in the order of the reference."""
     ids = [cause.id for cause in OWN_CAUSES]
+    assert (NONE, UNKNOWN) == ("none", "unknown")
     assert list(HAPPENED) == ids, f"HAPPENED needs these, in this order: {', '.join(ids)}"
 
 

@@ -258,25 +258,30 @@ def test_a_sensor_of_one_run_has_no_trend_in_the_other() -> None:
     assert set(drawn.counters["host_procs_running", None][1]) == {3.0}
 
 
+PART = "; it can account for 55 % of the difference"
+
+
 def of_difference(name: str, share_pct: float, confidence: float) -> NamedCause:
-    return NamedCause(name, "host", f"the {name}", confidence, [], [], share_pct, "look")
+    return NamedCause(name, "host", name, confidence, [], [], share_pct, "look")
 
 
 @pytest.mark.parametrize(
-    ("shares", "said"),
+    ("causes", "said"),
     [
-        ((55.0, 40.0), "the first (55 % of the difference) and the second (40 %)"),
-        ((55.0, 90.0), "the first (60 % confident); it can account for 55 % of the difference, "
-         "the rest is unexplained"),
-        ((90.0, 10.0), "the first (60 % confident)"),
-        ((100.0, 100.0), "the first (60 % confident)"),
+        ([(55.0, 0.6), (40.0, 0.3)], "c0 (60 % confident)" + PART),
+        ([(55.0, 0.88), (40.0, 0.02)], "c0 (88 % confident)" + PART),
+        ([(55.0, 0.5), (40.0, 0.3)], "probably c0 (50 % confident)" + PART),
+        ([(55.0, 0.4), (40.0, 0.35)], "c0, or c1; to decide: look"),
+        ([(55.0, 0.6)], "c0 (60 % confident)" + PART + ", the rest is unexplained"),
+        ([(90.0, 0.6), (10.0, 0.3)], "c0 (60 % confident)"),
+        ([(100.0, 0.6), (100.0, 0.3)], "c0 (60 % confident)"),
     ],
-    ids=["beside each other", "alternatives, one too small", "one is enough", "alternatives"],
+    ids=["another is listed", "unlikely", "probable", "as likely", "alone", "enough", "all"],
 )  # fmt: skip
-def test_causes_that_cannot_explain_the_difference_alone_are_named_together(
-    shares: tuple[float, float], said: str
-) -> None:
+def test_a_cause_of_a_part_of_the_difference(causes: list[tuple[float, float]], said: str) -> None:
+    """How sure it is stays in the sentence, and a rest that another cause may be is not unknown."""
     found = find(match(EAGER.run(), EAGER.run(3)))
     assert found is not None
-    causes = [of_difference("first", shares[0], 0.6), of_difference("second", shares[1], 0.3)]
-    assert why(found, [*causes, unknown(0.1)]) == said
+    named = [of_difference(f"c{n}", share, sure) for n, (share, sure) in enumerate(causes)]
+    left = 1 - sum(cause.confidence for cause in named)
+    assert why(found, [*named, unknown(left)]) == said

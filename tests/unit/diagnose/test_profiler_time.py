@@ -13,6 +13,7 @@ from solscope.attribution.profiler_events import profiler_time
 from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.observe import observe
 from solscope.diagnose.single import diagnose_run
+from solscope.diagnose.thresholds import THRESHOLDS
 from solscope.lab import edits
 from solscope.readers.packed import Observations, decode
 from tests.making import event, profile
@@ -23,9 +24,11 @@ STEPS = 62
 NUMBERS = np.arange(STEPS)
 MS = 1_000_000
 REASON = "slowed by the profiler itself"
+MIXED = (11, 23, 35, 47)
+"""Steps of a rare phase."""
 
 
-def slowed(steps: Container[int], more_ms: float = 12.0) -> Observations:
+def slowed(steps: Container[int], more_ms: float = 8.0) -> Observations:
     """A run in which some steps are slow."""
     chosen = np.array([n in steps for n in NUMBERS])
     extra = np.where(chosen, more_ms * MS, 0).astype(np.int64)
@@ -101,6 +104,76 @@ def test_nothing_is_left_out_where_the_profiler_interrupts_every_fourth_step() -
     assert any(said in warning for warning in result.warnings)
     pair = diagnose_runs(GRAPH.but(steps=STEPS).run(3), run)
     assert any(warning.startswith(f"abnormal: {said}") for warning in pair.warnings)
+
+
+def with_mixed(run: Observations) -> Observations:
+    """The same run, with four steps of another phase."""
+    steps = [
+        msgspec.structs.replace(step, phase="mixed") if n in MIXED else step
+        for n, step in enumerate(run.steps)
+    ]
+    return msgspec.structs.replace(run, steps=steps)
+
+
+def test_a_rare_phase_that_got_slower_is_not_left_out() -> None:
+    """One of its four steps would leave too few to test."""
+    run = with_mixed(slowed(MIXED, more_ms=60.0))
+    result = diagnose_runs(with_mixed(slowed(())), interrupted(run, (MIXED[1],), 2 * MS))
+    assert result.verdict == "regression"
+    assert result.abnormal.dropped[REASON] == 1
+    said = "abnormal: the profiler itself interrupted 1 of 62 steps that are not left out"
+    assert any(warning.startswith(said) for warning in result.warnings)
+
+
+def test_a_step_that_takes_longer_than_the_profiler_explains_is_not_left_out() -> None:
+    run = interrupted(slowed(SLOW, more_ms=1000.0), (20, 40), 11 * MS)
+    assert diagnose_run(run).verdict == "bursty"
+    result = diagnose_runs(GRAPH.but(steps=STEPS).run(3), run)
+    assert (result.verdict, result.scope) == ("regression", "tail")
+    assert REASON not in result.abnormal.dropped
+
+
+def test_a_short_run_does_not_become_too_short() -> None:
+    run = GRAPH.but(steps=15).run()
+    extra = np.where(np.arange(15) >= 8, 8 * MS, 0).astype(np.int64)
+    result = diagnose_run(interrupted(edits.slower_section(run, "schedule", extra), (3,)))
+    assert result.verdict == "change_point"
+    assert result.run.steps == 13
+    assert any("interrupted 2 of 15 steps" in warning for warning in result.warnings)
+
+
+def test_a_run_that_is_too_short_counts_all_its_whole_steps() -> None:
+    result = diagnose_run(interrupted(GRAPH.but(steps=12).run(), (3,)))
+    assert "the recording has 10 whole steps" in result.sentence
+    assert any("interrupted 2 of 12 steps" in warning for warning in result.warnings)
+
+
+def test_steps_are_left_out_of_both_runs_or_of_neither() -> None:
+    """The profiler slows every eighth step of one run and every twelfth of the other alike."""
+    runs = [
+        interrupted(slowed([m for n in every for m in (n, n + 1)]), every)
+        for every in (range(4, 58, 12), range(4, 60, 8))
+    ]
+    for normal, abnormal in (runs, runs[::-1]):
+        result = diagnose_runs(normal, abnormal)
+        assert REASON not in result.normal.dropped
+        assert REASON not in result.abnormal.dropped
+        assert len([text for text in result.warnings if "are not left out" in text]) == 2
+        assert result.verdict == "no_change"
+
+
+def test_a_change_point_is_seen_beside_an_interrupted_step_of_any_length() -> None:
+    run = interrupted(slowed(range(31, STEPS), more_ms=1.0), (10,))
+    assert diagnose_run(run).verdict == "change_point"
+    limits = msgspec.structs.replace(THRESHOLDS, profiler_slows=1e9)
+    steps = [
+        msgspec.structs.replace(step, wall_ns=300 * step.wall_ns, profiler_ns=60 * MS)
+        if n == 10
+        else step
+        for n, step in enumerate(run.steps)
+    ]
+    longer = msgspec.structs.replace(run, steps=steps)
+    assert diagnose_run(longer, limits).verdict == "change_point"
 
 
 def test_an_interruption_of_some_microseconds_slows_nothing() -> None:

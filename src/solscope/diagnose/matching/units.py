@@ -26,6 +26,8 @@ from solscope.text import as_percent
 
 ANNOTATION = "annotation"
 """`Run.found_by` of steps that the program itself marks."""
+PROFILER = "slowed by the profiler itself"
+"""Reason in `Side.dropped`."""
 _PRODUCT = re.compile(r"::(mm|addmm|linear|_scaled_mm)$")
 _MATRIX = re.compile(r"\[\d+,\d+\]")
 
@@ -41,8 +43,8 @@ class Side:
     """Steps left out, by reason."""
     interrupted: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Steps left out because the profiler itself interrupted them, by their indices."""
-    profiled: int = 0
-    """Steps that it interrupted where they are too many to be left out."""
+    profiled: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """Steps that it interrupted and that are not left out, by their indices."""
     wall: Floats = field(init=False)
     """Wall time of every step of the run, ns."""
 
@@ -128,7 +130,7 @@ class Units:
 
 def match(normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS) -> Units:
     """Match the steps of two runs."""
-    sides = (fit_steps(normal, limits), fit_steps(abnormal, limits))
+    sides = _left_out_alike((fit_steps(normal, limits), fit_steps(abnormal, limits)))
     phases = [[s.run.steps[i].phase for i in s.fit] for s in sides]
     mix = shares(phases[0], phases[1], limits)
     moved = [phase for phase, share in mix.items() if share.shift >= limits.mix_shift]
@@ -180,17 +182,53 @@ def fit_steps(run: Observations, limits: Thresholds) -> Side:
         else:
             fit.append(index)
     rows = np.array(fit, dtype=np.int64)
-    hit = _interrupted(run.steps, limits)[rows]
-    count = int(hit.sum())
-    if count > limits.profiler_steps * rows.size:
-        return Side(run, rows, dict(dropped), profiled=count)
-    if count:
-        dropped["slowed by the profiler itself"] = count
-    return Side(run, rows[~hit], dict(dropped), interrupted=rows[hit])
+    side = Side(run, rows, dict(dropped))
+    return _leave_out(side, rows[_interrupted(run.steps, limits)[rows]], limits)
+
+
+def _leave_out(side: Side, hit: Int64s, limits: Thresholds) -> Side:
+    """Without the steps that the profiler slowed, in the phases where enough others remain."""
+    slowed, out = [], []
+    for phase in {side.run.steps[i].phase for i in hit.tolist()}:
+        rows = _of_phase(side, phase)
+        walls, mine = side.wall[rows], np.isin(rows, hit)
+        typical = float(np.median(walls if mine.all() else walls[~mine]))
+        chosen = rows[mine & (walls <= limits.profiler_slows * typical)].tolist()
+        slowed += chosen
+        few = len(chosen) <= limits.profiler_steps * rows.size
+        if few and rows.size - len(chosen) >= limits.min_steps:
+            out += chosen
+    if side.fit.size - len(out) < limits.tail_steps:
+        out = []
+    return _without(side, sorted(slowed), sorted(out))
+
+
+def _without(side: Side, slowed: list[int], out: list[int]) -> Side:
+    """Of the steps that the profiler slowed, some are left out of a side that has all of them."""
+    left = np.array(out, dtype=np.int64)
+    dropped = {**side.dropped, **({PROFILER: left.size} if left.size else {})}
+    profiled = np.setdiff1d(np.array(slowed, dtype=np.int64), left)
+    return Side(side.run, np.setdiff1d(side.fit, left), dropped, left, profiled)
+
+
+def _left_out_alike(sides: tuple[Side, Side]) -> tuple[Side, Side]:
+    """Where one side keeps such steps of a phase, both do: else only one of them is slower."""
+    phases = {side.run.steps[i].phase for side in sides for i in side.profiled.tolist()}
+    first, second = (_with_those_of(side, phases) for side in sides)
+    return first, second
+
+
+def _with_those_of(side: Side, phases: set[str | None]) -> Side:
+    slowed = np.union1d(side.interrupted, side.profiled).tolist()
+    out = [i for i in side.interrupted.tolist() if side.run.steps[i].phase not in phases]
+    if len(out) == side.interrupted.size:
+        return side
+    others = {reason: n for reason, n in side.dropped.items() if reason != PROFILER}
+    return _without(Side(side.run, np.union1d(side.fit, side.interrupted), others), slowed, out)
 
 
 def _interrupted(steps: list[Step], limits: Thresholds) -> npt.NDArray[np.bool_]:
-    """Steps in which the profiler was at work, and those after them, however long they take."""
+    """Steps in which the profiler was at work, and those after them."""
     own = np.array([step.profiler_ns for step in steps], dtype=np.float64)
     wall = np.array([step.wall_ns for step in steps], dtype=np.float64)
     hit = (own > 0) & (own >= limits.profiler_part * wall)

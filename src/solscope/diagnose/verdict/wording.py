@@ -176,11 +176,7 @@ def why(f: Findings, causes: list[NamedCause]) -> str:
     first, second = causes[0], causes[1] if len(causes) > 1 else None
     if first.id == UNKNOWN:
         return "no known cause fits the evidence"
-    beside = beside_first(f, causes)
-    if beside is not None:
-        shares = [as_percent((c.explains_pct or 0) / 100) for c in (first, beside)]
-        return f"{first.title} ({shares[0]} of the difference) and {beside.title} ({shares[1]})"
-    rest = _rest(f, first)
+    rest = _rest(f, causes)
     if second is not None and first.confidence - second.confidence < f.limits.margin:
         if second.id == UNKNOWN:
             return f"perhaps {first.title} ({as_percent(first.confidence)}){rest}"
@@ -189,24 +185,11 @@ def why(f: Findings, causes: list[NamedCause]) -> str:
     return f"{sure}{first.title} ({as_percent(first.confidence)} confident){rest}"
 
 
-def beside_first(f: Findings, causes: list[NamedCause]) -> NamedCause | None:
-    """A second cause that is there as well: neither can account for the whole difference alone."""
-    first = causes[0]
-    if first.id == UNKNOWN or not _leaves_some(f, first):
-        return None
-    others = (c for c in causes[1:] if c.explains_pct is not None and _leaves_some(f, c))
-    room = 100 * f.limits.together - (first.explains_pct or 0)
-    return next((c for c in others if c.explains_pct is not None and c.explains_pct <= room), None)
-
-
-def _leaves_some(f: Findings, cause: NamedCause) -> bool:
-    share = cause.explains_pct
-    return share is not None and share < 100 * f.limits.accounted
-
-
-def _rest(f: Findings, first: NamedCause) -> str:
-    """What the first cause does not account for, where nothing else is known to."""
-    if not _leaves_some(f, first):
+def _rest(f: Findings, causes: list[NamedCause]) -> str:
+    """What the first cause does not account for; unexplained if no other cause is listed."""
+    share = causes[0].explains_pct
+    if share is None or share >= 100 * f.limits.accounted:
         return ""
-    share = as_percent((first.explains_pct or 0) / 100)
-    return f"; it can account for {share} of the difference, the rest is unexplained"
+    others = any(cause.id != UNKNOWN for cause in causes[1:])
+    rest = "" if others else ", the rest is unexplained"
+    return f"; it can account for {as_percent(share / 100)} of the difference{rest}"
