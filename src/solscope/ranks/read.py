@@ -142,7 +142,9 @@ def read_run(
         ProfileWarning("file_left_out", f"left out {path}: {left_out[path]}") for path in left_out
     ]
     run = replace(run, warnings=(*notes, *_truncated(run.ranks), *run.warnings))
-    made = {rank.rank: done[rank.path][1] for rank in run.ranks}
+    # By the path of the rank, which is written in another way than one that was given as `./a`.
+    value_of = {rank.path: value for ranks, value in done.values() for rank in ranks}
+    made = {rank.rank: value_of[rank.path] for rank in run.ranks}
     return run, {rank: value for rank, value in made.items() if value is not None}
 
 

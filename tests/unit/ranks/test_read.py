@@ -85,6 +85,15 @@ def _kernels(attributed: Attributed) -> int:
     return attributed.activities.height
 
 
+def test_paths_may_be_written_in_any_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in range(2):
+        write(tmp_path / f"rank{rank}.json", rank, 2)
+    monkeypatch.chdir(tmp_path)
+    given = ["./rank0.json", f"{tmp_path}//rank1.json"]
+    assert cli.run(["ranks", *given]) == 0
+    assert read_run(given, _kernels)[1] == {0: 1, 1: 1}
+
+
 def test_the_header_decides_before_the_name() -> None:
     assert number_ranks(["rank0.json", "rank1.json"], [3, 2]) == ([3, 2], False)
 
