@@ -88,11 +88,11 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
             "costs need a trace recorded with shapes"
         )
     rows = _with_calls(attributed).with_columns(pl.lit(None, pl.Int64).alias("config"))
-    stated = _stated_by_step(rows, attributed)
     if model is not None and model.config.windowed:
         # Which of the stated keys a layer attends to, only the config says.
-        stated = pl.Series("lengths", [None] * rows.height, dtype=pl.String)
-    rows = rows.with_columns(stated)
+        rows = rows.with_columns(pl.lit(None, pl.String).alias("lengths"))
+    else:
+        rows = rows.with_columns(_stated_by_step(rows, attributed))
     table = _tabulate(rows, [], None)
     if model is None:
         return table
@@ -213,14 +213,14 @@ def _windowed(calls: pl.DataFrame) -> pl.Series:
     keys. So times fall into two groups, each with several calls.
     """
     windowed = [False] * calls.height
-    stated = calls.with_row_index("at").filter(pl.col("lengths").is_not_null())
+    stated = calls.with_row_index("row").filter(pl.col("lengths").is_not_null())
     for alike in stated.partition_by(*_SIGNATURE, "lengths", "rank", "device", "step"):
-        rows = alike.sort("time_ns").select("at", "time_ns").rows()
+        rows = alike.sort("time_ns").select("row", "time_ns").rows()
         few = max(2, len(rows) // FEW_CALLS)
-        for split in range(few, len(rows) - few + 1):
-            if rows[split][1] > APART * rows[split - 1][1]:
-                for row, _ in rows[:split]:
-                    windowed[row] = True
+        splits = range(few, len(rows) - few + 1)
+        faster = [split for split in splits if rows[split][1] > APART * rows[split - 1][1]]
+        for row, _ in rows[: max(faster, default=0)]:
+            windowed[row] = True
     return pl.Series("windowed", windowed, dtype=pl.Boolean)
 
 

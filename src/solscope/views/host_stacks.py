@@ -197,11 +197,11 @@ class _Paths:
         return number
 
     def codes(self, path: int) -> tuple[int, ...]:
-        found = []
+        codes = []
         while path:
             path, code = self._above[path]
-            found.append(code)
-        return tuple(reversed(found))
+            codes.append(code)
+        return tuple(reversed(codes))
 
 
 def folded_stacks(rows: list[WaitingStack]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from solscope.intervals import Int64s, covered_before, union
-from solscope.views.device_time import DeviceTime
+from solscope.views.device_time import DeviceTime, bounds
 from solscope.views.percent import percent_of
 
 PARTS = 60
@@ -49,7 +49,7 @@ def launch_queue(time: DeviceTime, launches: pl.DataFrame) -> LaunchQueue | None
     if linked.is_empty():
         return None
     first, last = int(time.busy.start[0]), int(time.busy.end[-1])
-    ended = (linked["start_ns"] + linked["dur_ns"]).to_numpy() - first
+    ended = bounds(linked)[1] - first
     called = np.minimum(np.maximum(linked["called"].to_numpy() - first, 0), ended)
     span = max(1, last - first)
     count = min(PARTS, span)

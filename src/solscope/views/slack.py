@@ -49,20 +49,20 @@ def slacks(
     """Nanoseconds for each activity, in order of start; `launch` is -1 where it is not known."""
     # A clock that is off may put a launch after the start of its activity.
     called = np.minimum(launch, start - 1)
-    known = launch >= 0
-    latency = int((start - called)[known].min()) if known.any() else 0
+    has_launch = launch >= 0
+    latency = int((start - called)[has_launch].min()) if has_launch.any() else 0
     earlier = np.searchsorted(start, start, side="left")
     before = np.maximum.accumulate(end)[np.maximum(earlier - 1, 0)]
     free = np.where(earlier > 0, np.minimum(before, start), -1)
-    ready = np.where(known, np.minimum(called + latency, start), -1)
-    due = np.where(known & (called > free), start, np.maximum(free, ready)).tolist()
+    ready = np.where(has_launch, np.minimum(called + latency, start), -1)
+    due = np.where(has_launch & (called > free), start, np.maximum(free, ready)).tolist()
     queued = np.maximum(free - ready, 0).tolist()
     following = np.searchsorted(start, end, side="left")
     following = np.maximum(following, np.arange(start.size) + 1).tolist()
     waited_for = _waited_for(end, waits)
     ends, slack = end.tolist(), np.where(on_path > 0, 0, end.max() - end).tolist()
     host = int(end.max() - start.min())  # more than any activity has
-    for _, kind, number in _back(end, called, known, waits):
+    for _, kind, number in _back(end, called, has_launch, waits):
         if kind == _LAUNCH:
             host = min(host, slack[number] + queued[number])
         elif kind == _RETURN:
@@ -80,16 +80,18 @@ def _waited_for(end: Int64s, waits: Sequence[Wait]) -> list[int]:
     """For each wait the activity that ended last before it returned."""
     order = np.argsort(end, kind="stable")
     returns = np.array([returned for _, returned in waits], dtype=np.int64)
-    found = np.searchsorted(end[order], returns, side="right") - 1
-    return order[np.maximum(found, 0)].tolist()  # type: ignore[no-any-return]
+    ended = np.searchsorted(end[order], returns, side="right") - 1
+    return order[np.maximum(ended, 0)].tolist()  # type: ignore[no-any-return]
 
 
 def _back(
-    end: Int64s, called: Int64s, known: np.ndarray, waits: Sequence[Wait]
+    end: Int64s, called: Int64s, has_launch: np.ndarray, waits: Sequence[Wait]
 ) -> list[tuple[int, int, int]]:
     """Ends of activities, launches and returns of waits: time, kind, number; the last first."""
     moments = [(when, _END, number) for number, when in enumerate(end.tolist())]
-    moments += [(int(called[number]), _LAUNCH, number) for number in np.flatnonzero(known).tolist()]
+    moments += [
+        (int(called[number]), _LAUNCH, number) for number in np.flatnonzero(has_launch).tolist()
+    ]
     moments += [(returned, _RETURN, number) for number, (_, returned) in enumerate(waits)]
     return sorted(moments, reverse=True)
 

@@ -130,8 +130,8 @@ def find_configs(sources: Iterable[str], profiles: Iterable[str]) -> list[str]:
     """Files in the folders among the sources that look like a model's config."""
     roots = [Path(source) for source in sources if Path(source).is_dir() and not is_store(source)]
     files = (file for root in roots for folder in folders_in(root) for file in _json_in(folder))
-    known = set(profiles)
-    others = (file for file in files if str(file) not in known)
+    read = set(profiles)
+    others = (file for file in files if str(file) not in read)
     return [str(file) for file in islice(others, MAX_LOOKED_AT) if _is_config(file)]
 
 

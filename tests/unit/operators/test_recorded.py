@@ -672,8 +672,8 @@ def test_pairs_of_a_mixed_step_are_exact() -> None:
     ],
 )
 def test_paged_attention_without_stated_lengths_has_no_cost(step: str | None) -> None:
-    told = replace(UNIFIED, lengths=None if step is None else stated_lengths(step))
-    assert reason(told) == "lengths of the sequences are not recorded"
+    unstated = replace(UNIFIED, lengths=None if step is None else stated_lengths(step))
+    assert reason(unstated) == "lengths of the sequences are not recorded"
 
 
 def test_keys_of_another_width_are_not_those_of_paged_attention() -> None:
