@@ -43,10 +43,11 @@ def _against_store(store: str, path: str, observed: Open) -> Diagnosis:
     from solscope.corpus.store import open_corpus
     from solscope.diagnose.baseline import (
         against_typical,
-        phase_means,
+        means_of_all,
         predicted,
         require_enough,
         step_times,
+        unseen_share,
     )
     from solscope.errors import InputError
 
@@ -68,7 +69,9 @@ def _against_store(store: str, path: str, observed: Open) -> Diagnosis:
         )
     typical, run = observed(stored[chosen].file), observed(path)
     # The store has steps from first start to last end; a diagnosis measures start to start. Their
-    # ratio carries over.
-    sides = step_times([phase_means(recording) for recording in (typical, run)])
-    of_run = times[chosen] * sides[1] / sides[0]
-    return against_typical(typical, run, predicted(times), np.empty(0), np.append(times, of_run))
+    # ratio carries over, all steps counted on both sides, as the store does.
+    of_typical, of_run = (means_of_all(recording) for recording in (typical, run))
+    sides = step_times([of_typical, of_run])
+    times = np.append(times, times[chosen] * sides[1] / sides[0])
+    unseen = unseen_share(stored[chosen].phases, of_typical)
+    return against_typical(typical, run, predicted(times[:-1]), np.empty(0), times, unseen=unseen)

@@ -18,7 +18,13 @@ import numpy as np
 
 from solscope.diagnose.diagnosis import Band, Diagnosis, diagnose_units
 from solscope.diagnose.findings.host import operator_ratio
-from solscope.diagnose.matching.units import fit_steps, match
+from solscope.diagnose.matching.units import (
+    Side,
+    fit_steps,
+    left_out_alike,
+    match,
+    with_profiled,
+)
 from solscope.diagnose.statistics.prediction import (
     FEWEST,
     Prediction,
@@ -36,14 +42,25 @@ PhaseMeans = Mapping[str | None, tuple[int, float]]
 """Steps of each phase and their mean time, ms."""
 
 
-def phase_means(run: Observations, limits: Thresholds = THRESHOLDS) -> PhaseMeans:
+def phase_means(side: Side) -> PhaseMeans:
     """Number and mean time of the fit steps of a run, by phase."""
-    side = fit_steps(run, limits)
     walls = side.wall / 1e6
     phases: dict[str | None, list[float]] = {}
     for index in side.fit.tolist():
-        phases.setdefault(run.steps[index].phase, []).append(float(walls[index]))
+        phases.setdefault(side.run.steps[index].phase, []).append(float(walls[index]))
     return {phase: (len(times), float(np.mean(times))) for phase, times in phases.items()}
+
+
+def means_alike(
+    runs: Sequence[Observations], limits: Thresholds = THRESHOLDS
+) -> Sequence[PhaseMeans]:
+    """The phases of several runs; steps that the profiler slows are left out of all or of none."""
+    return [phase_means(side) for side in left_out_alike([fit_steps(r, limits) for r in runs])]
+
+
+def means_of_all(run: Observations, limits: Thresholds = THRESHOLDS) -> PhaseMeans:
+    """The same of one run with the steps that the profiler slows, as a store counts them."""
+    return phase_means(with_profiled(fit_steps(run, limits)))
 
 
 def step_times(runs: Sequence[PhaseMeans]) -> Floats:
@@ -61,7 +78,7 @@ def diagnose_against(
 ) -> Diagnosis:
     """Diagnose a run against a set of recordings of the same program."""
     require_enough(len(baseline))
-    times = step_times([phase_means(recording, limits) for recording in (*baseline, run)])
+    times = step_times(means_alike([*baseline, run], limits))
     typical = baseline[most_typical(times[:-1])]
     ratios = [operator_ratio(typical, recording, limits) for recording in baseline]
     paces = np.log([ratio for ratio in ratios if ratio is not None])
@@ -75,13 +92,17 @@ def against_typical(
     paces: Floats,
     times: Floats,
     limits: Thresholds = THRESHOLDS,
+    unseen: float = 0.0,
 ) -> Diagnosis:
     """The diagnosis against the most typical recording, with the learned band.
 
     `times` are the mean steps of the baseline and, last, of the run; `paces` the logarithms of how
-    fast the host was in each recording of the baseline.
+    fast the host was in each recording of the baseline; `unseen` the part of a step that `times`
+    of the baseline leave out: its noise is not learned, but assumed as without a baseline.
     """
-    half = max(math.log1p(limits.min_effect), expected.half)
+    assumed = unseen * limits.host_noise
+    learned_half = math.log1p((1 - unseen) * math.expm1(expected.half) + assumed)
+    half = max(math.log1p(limits.min_effect), learned_half)
     noise = math.expm1(half)
     apart = math.log(times[-1]) - expected.center
     z = expected.z(math.log(times[-1]))
@@ -92,8 +113,8 @@ def against_typical(
     band = Band(
         runs=expected.n,
         mean_ms=math.exp(expected.center),
-        low_ms=math.exp(expected.center - expected.half),
-        high_ms=math.exp(expected.center + expected.half),
+        low_ms=math.exp(expected.center - learned_half),
+        high_ms=math.exp(expected.center + learned_half),
         noise_pct=100 * noise,
         run_ms=float(times[-1]),
         z=z if math.isfinite(z) else None,
@@ -106,6 +127,17 @@ def against_typical(
     units = match(typical, run, learned_limits)
     diagnosis = diagnose_units(units, learned_limits, usual=abs(apart) <= half)
     return msgspec.structs.replace(diagnosis, baseline=band)
+
+
+def unseen_share(stored: PhaseMeans, observed: PhaseMeans) -> float:
+    """The part of a run's steps, start to start, that lies after their last end on the GPU.
+
+    A store keeps steps without it. The host's code between steps is there.
+    """
+    common = stored.keys() & observed.keys()
+    seen = sum(observed[phase][0] * stored[phase][1] for phase in common)
+    whole = sum(observed[phase][0] * observed[phase][1] for phase in common)
+    return min(1.0, max(0.0, 1 - seen / whole)) if whole > 0 else 1.0
 
 
 def require_enough(runs: int) -> None:

@@ -21,6 +21,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     """Steps compared, including those of a phase missing in the other run if the mix changed."""
     p50_ms: float | None
     p99_ms: float | None
+    """Both null where steps were converted to units of the other run: pieces have other quantiles.
+    """
     mean_ms: float | None
     """Mean step time; the components of a side sum to it."""
     steps_in_recording: int
@@ -53,30 +55,31 @@ def summaries_of(units: Units, findings: Findings | None) -> list[RunSummary]:
     """Both runs; with findings, the steps of the abnormal one in units of the normal one."""
     if findings is None:
         means: tuple[float | None, float | None] = (None, None)
-        factors = (1.0, 1.0)
+        wholes = (True, True)
     else:
         means = (findings.parts.normal_ms, findings.parts.abnormal_ms)
-        factors = (1.0, units.factor)
+        wholes = (True, units.factor == 1.0)
     rows = zip(*((stratum.normal, stratum.abnormal) for stratum in units.strata), strict=True)
     compared = [np.concatenate(steps) for steps in rows] or [np.empty(0, np.int64)] * 2
     sides = (units.normal, units.abnormal)
-    return [summary_of(*given) for given in zip(sides, compared, means, factors, strict=True)]
+    return [summary_of(*given) for given in zip(sides, compared, means, wholes, strict=True)]
 
 
 def summary_of(
     side: Side,
     rows: Int64s,
     mean_ms: float | None,
-    factor: float = 1.0,
+    whole: bool = True,
 ) -> RunSummary:
-    """One side, with its steps as multiples of `factor`."""
-    values = factor * side.wall[rows] / 1e6
+    """One side; `whole` says that its steps are the unit that is compared, and not pieces of it."""
+    values = side.wall[rows] / 1e6
+    seen = whole and values.size > 0
     steps = max(1, len(side.run.steps))
     return RunSummary(
         path=side.run.run.name,
         steps=int(values.size),
-        p50_ms=float(np.quantile(values, 0.5)) if values.size else None,
-        p99_ms=float(np.quantile(values, 0.99)) if values.size else None,
+        p50_ms=float(np.quantile(values, 0.5)) if seen else None,
+        p99_ms=float(np.quantile(values, 0.99)) if seen else None,
         mean_ms=mean_ms,
         steps_in_recording=len(side.run.steps),
         dropped=side.dropped,
@@ -120,9 +123,10 @@ def _recording_warnings(side: Side) -> Iterator[str]:
     if run.stacks:
         yield "Python frames were recorded, which slows the host down"
     if run.processes > 1 or run.devices > 1:
+        which = "first process" if side.run.anchor is None else "process with most cycles"
         yield (
-            f"{run.processes} processes and {run.devices} GPUs; the first process and its busiest "
-            "GPU are compared"
+            f"{run.processes} processes and {run.devices} GPUs; the {which} and its busiest GPU "
+            "are compared"
         )
 
 

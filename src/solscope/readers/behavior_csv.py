@@ -250,7 +250,8 @@ def _warnings(cycles: pl.DataFrame, rows: int) -> Iterator[ProfileWarning]:
     if cycles["pid"].n_unique() > 1:
         yield ProfileWarning(
             "several_processes",
-            f"cycles of {cycles['pid'].n_unique()} processes in one file: they are taken together",
+            f"cycles of {cycles['pid'].n_unique()} processes in one file: sums are over all of "
+            "them, and a diagnosis compares one",
         )
 
 

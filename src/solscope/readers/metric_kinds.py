@@ -91,6 +91,11 @@ PROGRAM_METRICS: dict[str, MetricKind] = {
     "gc_collections": _counter("collections", driver=True),
 }
 """Metrics that only a program itself can write."""
+OTHER_METRICS: dict[str, MetricKind] = {
+    "gpu_link_transmit": _gauge("", driver=True),
+    "gpu_link_receive": _gauge("", driver=True),
+}
+"""Metrics that other tools write, in units of their own, and that a diagnosis reads."""
 _COUNTS = re.compile(
     r"(_ns|_usec|_bytes|_calls|_total|_events|_periods|_faults|_mj|_collections)$|^(ctx|nr|page_faults)_"
 )
@@ -99,7 +104,7 @@ _COUNTS = re.compile(
 
 def metric_kind(name: str) -> MetricKind:
     """What the values of metric `name` are; the unit of an unknown one is empty."""
-    kind = METRICS.get(name) or PROGRAM_METRICS.get(name)
+    kind = METRICS.get(name) or PROGRAM_METRICS.get(name) or OTHER_METRICS.get(name)
     if kind is not None:
         return kind
     return MetricKind("", _COUNTS.search(name) is not None)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from solscope.cli import app
-from solscope.diagnose.baseline import against_typical, diagnose_against, phase_means, step_times
+from solscope.diagnose.baseline import (
+    against_typical,
+    diagnose_against,
+    means_alike,
+    means_of_all,
+    step_times,
+    unseen_share,
+)
 from solscope.diagnose.statistics.prediction import (
     Prediction,
     outside_when_left_out,
@@ -22,7 +31,7 @@ from solscope.diagnose.statistics.prediction import (
 from solscope.errors import InputError
 from solscope.lab import edits
 from solscope.readers.packed import Observations, save
-from tests.unit.diagnose.making import EAGER
+from tests.unit.diagnose.making import EAGER, GRAPH
 
 PLAIN = EAGER.but(steps=30)
 
@@ -86,7 +95,7 @@ def test_few_runs_are_refused() -> None:
 def test_phases_are_weighted_alike() -> None:
     mixed = EAGER.but(steps=34, phases=("mixed", "decode"))
     more = EAGER.but(steps=34, phases=("mixed", "decode", "decode", "decode"))
-    times = step_times([phase_means(run.run()) for run in (mixed, more)])
+    times = step_times(means_alike([run.run() for run in (mixed, more)]))
     assert times[0] == pytest.approx(times[1], rel=0.02)
     with pytest.raises(InputError, match="no phase in common"):
         step_times([{"decode": (4, 1.0)}, {"prefill": (4, 1.0)}])
@@ -114,7 +123,7 @@ def test_the_command_takes_a_folder(tmp_path: Path) -> None:
 
 def test_a_run_inside_the_band_is_no_change_however_far_from_the_typical_run() -> None:
     typical, run = paced(1.0), paced(3.0, 7)
-    times = step_times([phase_means(one) for one in (typical, run)])
+    times = step_times(means_alike([typical, run]))
     assert times[1] > 1.5 * times[0]
     for center, verdict in ((times[1], "no_change"), (times[0], "regression")):
         band = Prediction(math.log(center), 0.02, 0.05, 6)
@@ -135,3 +144,72 @@ def test_a_baseline_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, arguments, standalone_mode=False)
     assert isinstance(done.exception, InputError)
     assert str(done.exception).endswith("none: no such folder of recordings or store")
+
+
+GRAPHED = GRAPH.but(steps=42)
+OFTEN, SELDOM, NEVER = range(4, 40, 4), (20,), ()
+"""Steps in which the profiler is at work: too many to leave out, one, or none."""
+
+
+def recorded(hits: Sequence[int], at: int = 0, more_ms: float = 0.0) -> Observations:
+    """A run whose steps the profiler doubles where it is at work, and the ones after those."""
+    run = GRAPHED.run(at)
+    slowed = {n for hit in hits for n in (hit, hit + 1)}
+    typical = sum(GRAPHED.tiles.values())
+    extra = [round(1e6 * (more_ms + (typical if n in slowed else 0))) for n in range(42)]
+    run = edits.slower_section(run, "schedule", np.array(extra, dtype=np.int64))
+    steps = [
+        msgspec.structs.replace(step, profiler_ns=500_000 if n in hits else 0)
+        for n, step in enumerate(run.steps)
+    ]
+    return msgspec.structs.replace(run, steps=steps)
+
+
+@pytest.mark.parametrize("hits", [OFTEN, SELDOM, NEVER], ids=["often", "seldom", "never"])
+@pytest.mark.parametrize("of_run", [OFTEN, SELDOM, NEVER], ids=["often", "seldom", "never"])
+def test_the_profiler_neither_hides_nor_invents_a_regression_in_a_set(
+    hits: Sequence[int], of_run: Sequence[int]
+) -> None:
+    """Its steps are left out of all recordings and the run, or of none."""
+    baseline = [recorded(hits, at) for at in range(6)]
+    same = diagnose_against(baseline, recorded(of_run, 7))
+    alike = (hits is OFTEN) == (of_run is OFTEN)
+    if alike:
+        assert same.verdict == "no_change"
+    slower = diagnose_against(baseline, recorded(of_run, 7, more_ms=3.0))
+    assert slower.verdict == "regression"
+    means = means_alike([*baseline, recorded(of_run, 7)])
+    counts = [40 if OFTEN in (hits, of_run) or own is NEVER else 38 for own in (hits, of_run)]
+    assert [run["decode"][0] for run in means] == [*[counts[0]] * 6, counts[1]]
+
+
+def test_one_recording_that_keeps_such_steps_does_not_widen_the_band() -> None:
+    """Else its mean alone would have them, and a band over unlike means hides a regression."""
+    alike = [recorded(SELDOM, at) for at in range(7)]
+    mixed = [*alike[:6], recorded(OFTEN, 6)]
+    means = means_alike(mixed)
+    assert [run["decode"][0] for run in means] == [40] * 7
+    assert [run["decode"][0] for run in means_alike(alike)] == [38] * 7
+
+
+def test_a_store_counts_all_steps() -> None:
+    run = recorded(SELDOM)
+    assert means_alike([run])[0]["decode"][0] == 38
+    assert means_of_all(run)["decode"][0] == 40
+
+
+def test_noise_between_steps_is_assumed_where_it_was_not_measured() -> None:
+    run = PLAIN.run()
+    means = means_of_all(run)
+    count, mean = means["decode"]
+    assert unseen_share(means, means) == 0.0
+    assert unseen_share({"decode": (count, 0.6 * mean)}, means) == pytest.approx(0.4)
+    band = Prediction(math.log(mean), 0.01, 0.03, 8)
+    times = np.array([mean] * 8 + [mean])
+    widths = []
+    for unseen in (0.0, 0.4, 1.0):
+        found = against_typical(run, run, band, np.empty(0), times, unseen=unseen).baseline
+        assert found is not None
+        widths.append(found.noise_pct)
+    low = 100 * math.expm1(0.03)
+    assert widths == pytest.approx([low, 0.6 * low + 0.4 * 15, 15.0])

@@ -125,6 +125,13 @@ def test_a_step_against_a_layer_is_converted_with_the_factor_shown() -> None:
     assert "one normal unit holds 4 abnormal ones" in found.comparability.reasons[0]
     assert found.ratio == pytest.approx(3.5, abs=0.02)
     assert found.causes[0].id == "cpu_slow"
+    # Pieces of a step have quantiles of their own, and are not more work.
+    assert (found.scope, found.tails, found.outliers) == ("mean", [], None)
+    assert found.normal.p99_ms is not None
+    assert found.abnormal.p50_ms is found.abnormal.p99_ms is None
+    host = next(c for c in found.components if c.component == "idle.host")
+    assert host.count_effect_ms == pytest.approx(0.0, abs=1e-9)
+    assert host.duration_effect_ms == pytest.approx(host.delta_ms)
 
 
 def test_unlike_units_without_a_common_factor_are_refused(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.evidence import gpu, work
-from solscope.readers.packed import Observations
-from tests.unit.diagnose.making import EAGER, GRAPH
+from solscope.readers.packed import ANCHOR, Observations
+from tests.unit.diagnose.making import EAGER, GRAPH, PINNED
 from tests.unit.diagnose.test_causes import FP32, slower_host, slower_kernels, slower_section
 from tests.unit.diagnose.test_thresholds import findings
 
@@ -125,3 +125,86 @@ def test_a_clock_that_fell_without_effect_is_listed() -> None:
     latent = {item.id: item.text for item in result.latent}
     assert latent["gpu_clock"] == "SM clock 1500 MHz (normal 1980)"
     assert latent["pcie"].startswith("PCIe to the GPU 3,000 MB/s")
+
+
+def test_sums_over_threads_say_nothing_of_the_main_thread() -> None:
+    """Some tools count the time of all threads: together they run for more than all the time."""
+    threads = EAGER.but(counters={"oncpu_ns": 1.6e9, "host_cpu_usage": 6.0})
+    slow = slower_host(threads, 2, oncpu_ns=1.9e9, host_cpu_usage=56.0)
+    result = diagnose_runs(threads.run(), slow.run(3))
+    assert "host_memory" not in [cause.id for cause in result.causes]
+    said = "\n".join(
+        [*(item.reason for item in result.excluded)]
+        + [text for cause in result.causes for text in (*cause.evidence, *cause.against)]
+    )
+    assert "all threads together wait for a core" in said
+    assert "main thread runs" not in said
+    assert "main thread is blocked" not in said
+
+
+def in_cycles(run: Observations) -> Observations:
+    """The same, as a file that knows cycles only: its readings have a unit of their own."""
+    return msgspec.structs.replace(
+        run, run=msgspec.structs.replace(run.run, found_by=f"{ANCHOR}Scheduler.run_batch")
+    )
+
+
+TWO_GPUS = EAGER.but(
+    kernels={("comm", "all_gather", None): (1, 17.0, "8,1,1")},
+    tiles={"comm.comm": 0.017},
+    counters={"gpu_link_receive": 1e9, "gpu_pcie_receive": 2e8},
+)
+COMPUTE = ("gemm", "attention", "norm", "activation", "elementwise")
+
+
+@pytest.mark.parametrize(
+    ("counter", "value", "cause", "text"),
+    [
+        ("gpu_link_receive", 2.6e13, "interconnect", "links between GPUs, to this one, ×26,000"),
+        ("gpu_pcie_receive", 7e11, "pcie", "PCIe to the GPU ×3,500"),
+        ("gpu_sm_frequency", 360.0, "gpu_clock", "SM clock 360 (normal 1980)"),
+    ],
+)
+def test_a_link_or_a_clock_is_named_before_the_kernels_that_suffer_from_it(
+    counter: str, value: float, cause: str, text: str
+) -> None:
+    """The step waits for the host, so that nothing of this makes it slower."""
+    slow = slower_kernels(TWO_GPUS, 1.4, *COMPUTE).but(
+        tiles={"idle.host:decode": 10.0}, counters={counter: value, "gpu_usage": 99.0}
+    )
+    result = diagnose_runs(in_cycles(TWO_GPUS.run()), in_cycles(slow.run(3)))
+    assert result.verdict == "no_change"
+    assert result.latent[0].id == cause
+    assert text in result.latent[0].text
+    assert "MB/s" not in result.latent[0].text
+    assert "MHz" not in result.latent[0].text
+
+
+def test_communication_is_named_beside_slower_kernels_if_it_lost_much_more() -> None:
+    key = ("comm", "all_gather", None)
+    for comm_us, named in ((30.0, False), (4200.0, True)):
+        slow = slower_kernels(TWO_GPUS, 1.4, *COMPUTE).but(
+            kernels={key: (1, comm_us, "8,1,1")}, tiles={"comm.comm": comm_us / 1000}
+        )
+        result = diagnose_runs(TWO_GPUS.run(), slow.run(3))
+        assert ("interconnect" in [cause.id for cause in result.causes]) is named
+
+
+def test_copies_of_unknown_size_show_a_shared_link_by_its_traffic() -> None:
+    unknown = TWO_GPUS.but(copies={PINNED: (8, 44.0, 0)})
+    slow = slower_kernels(unknown, 1.4, *COMPUTE).but(
+        copies={PINNED: (8, 400.0, 0)}, tiles={"memcpy.HtoD": 3.2}
+    )
+    for traffic, named in ((2e8, False), (7e11, True)):
+        run = slow.but(counters={"gpu_pcie_receive": traffic})
+        result = diagnose_runs(in_cycles(unknown.run()), in_cycles(run.run(3)))
+        assert ("pcie" in [cause.id for cause in result.causes]) is named
+
+
+def test_causes_within_the_noise_are_listed_as_hidden_changes() -> None:
+    slower = slower_section(EAGER, "schedule", 0.4).run(3)
+    result = diagnose_runs(EAGER.run(), slower)
+    assert result.verdict == "no_change"
+    assert [cause.id for cause in result.hidden_causes] == [
+        item.id for item in result.latent if item.component == "cause"
+    ]

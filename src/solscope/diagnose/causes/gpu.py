@@ -62,12 +62,12 @@ CAUSES = (
         family="link",
         title="copies between host and GPU are slower: PCIe is shared or degraded",
         summary="Copies of the same sizes from and to pinned memory move fewer bytes per second, "
-        "while kernels take as long as before.",
+        "while kernels take as long as before, or the link carries more.",
         strength=3.0,
-        required=(gpu.copies_slower,),
+        required=(any_of(gpu.copies_slower, gpu.pcie_shared),),
         explains=in_families("memcpy", "sync", "launch_wait"),
         supporting=(Support(1.0, gpu.pcie_traffic), Support(0.5, gpu.kernels_same)),
-        forbidden=(gpu.all_kernels_slower, work.more_pageable),
+        forbidden=(gpu.kernels_slower_like_copies, work.more_pageable),
         confirm="`nvidia-smi dmon -s t` for the traffic, `nvidia-smi -q -d PCI` for link width and "
         "generation",
         can_hide=True,
@@ -76,13 +76,13 @@ CAUSES = (
         id="interconnect",
         family="link",
         title="communication between GPUs is slower",
-        summary="The same collectives take longer per call, while other kernels take as long as "
-        "before: a slow link, a shared network, or a rank that comes late.",
+        summary="The same collectives take longer per call, and other kernels do not, or by far "
+        "less: a slow link, a shared network, or a rank that comes late.",
         strength=2.5,
         required=(gpu.communication_slower,),
         explains=in_families("comm"),
-        supporting=(Support(0.5, gpu.kernels_same),),
-        forbidden=(gpu.all_kernels_slower,),
+        supporting=(Support(0.5, gpu.kernels_same), Support(1.0, gpu.gpu_link_traffic)),
+        forbidden=(gpu.kernels_slower_like_communication,),
         confirm="compare the ranks of the run (`solscope show FOLDER`): a rank that waits less "
         "than the others is the late one; run nccl-tests on the same GPUs",
         can_hide=True,

@@ -182,7 +182,7 @@ def _cells(units: Units, stratum: Stratum) -> Iterable[_Cell]:
         values = [scale[side] * _values(tiles[side].get(key), rows[side]) for side in (0, 1)]
         if values[0].any() or values[1].any():
             per_class = [_classes(runs[s], rows[s], key, scale[s] * weights[s]) for s in (0, 1)]
-            calls = [scale[s] * weights[s] * _calls(runs[s], rows[s], key) for s in (0, 1)]
+            calls = [weights[s] * _calls(runs[s], rows[s], key, scale[s]) for s in (0, 1)]
             totals = [weights[s] * _mean(values[s]) for s in (0, 1)]
             effect = _count_effect(per_class) if key[0] != "idle" else _by_midpoint(calls, totals)
             yield _Cell(key, stratum, TwoSamples(values[0], values[1]), weights, effect)
@@ -232,15 +232,18 @@ def _count_effect(sides: list[dict[tuple[str, str | None], tuple[float, float]]]
     return effect
 
 
-def _calls(run: Observations, rows: Int64s, key: tuple[str, str]) -> float:
-    """Calls per step behind idle time; the steps themselves if there are none."""
+def _calls(run: Observations, rows: Int64s, key: tuple[str, str], scale: float) -> float:
+    """Calls per unit behind idle time, `scale` steps each; 1, the unit itself, if there are none.
+
+    A unit that was recorded in pieces is not more work for that.
+    """
     kinds = _CALLS_BEHIND.get(key[1], ())
     if kinds:
         lists = [call.calls for call in run.host_calls if call.kind in kinds]
-        return sum(_average(calls, rows) for calls in lists)
+        return scale * sum(_average(calls, rows) for calls in lists)
     section = key[1].removeprefix("host:")
     lists = [s.calls for s in run.sections if s.name == section and key[1] != section]
-    return _average(lists[0], rows) if lists else 1.0
+    return scale * _average(lists[0], rows) if lists else 1.0
 
 
 def family_of(key: tuple[str, str]) -> str:

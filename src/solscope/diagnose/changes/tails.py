@@ -83,8 +83,12 @@ class Tails:
 
 
 def compare_tails(units: Units, limits: Thresholds) -> Tails:
-    """Count and test the slow steps of both runs, in phases that both have."""
-    strata = units.common
+    """Count and test the slow steps of both runs, in phases that both have.
+
+    Of runs cut into unlike units none are slow: pieces of a step differ by more than steps do, and
+    their quantiles, times the number of pieces, are none of a step.
+    """
+    strata = units.common if units.factor == 1.0 else []
     normal, abnormal = (_slow(units, strata, side, limits) for side in (0, 1))
     p = None
     if min(normal.steps, abnormal.steps) >= limits.tail_steps:

@@ -179,19 +179,70 @@ def _slower_copies(f: Findings, *, pageable: bool) -> Answer:
     return Answer(bool(slow), text)
 
 
+PCIE = {
+    "gpu_pcie_receive": "PCIe to the GPU",
+    "gpu_pcie_transmit": "PCIe from the GPU",
+}
+GPU_LINK = {
+    "gpu_link_receive": "links between GPUs, to this one,",
+    "gpu_link_transmit": "links between GPUs, from this one,",
+}
+"""Sensors of what a link carries, and how they are called."""
+
+
 def pcie_traffic(f: Findings) -> Answer:
     """The link carries more than before."""
+    return _traffic(f, PCIE, "PCIe traffic")
+
+
+def gpu_link_traffic(f: Findings) -> Answer:
+    """The links between GPUs carry more than before."""
+    return _traffic(f, GPU_LINK, "traffic between GPUs")
+
+
+def _traffic(f: Findings, sensors: dict[str, str], name: str) -> Answer:
     texts = []
-    sampled = False
-    for name, way in (("gpu_pcie_receive", "to"), ("gpu_pcie_transmit", "from")):
-        pair = f.sensors.counter(name)
-        if pair is not None:
-            sampled = True
-            if pair.ratio >= f.limits.pcie_grew and pair.delta > f.limits.pcie_more_mbps:
-                texts.append(f"PCIe {way} the GPU {pair.abnormal:,.0f} MB/s ({pair.normal:,.0f})")
-    if not sampled:
-        return Answer(None, "PCIe traffic was not sampled")
-    return Answer(bool(texts), "; ".join(texts) or "PCIe traffic is not higher than before")
+    pairs = {sensor: f.sensors.counter(sensor) for sensor in sensors}
+    # Readings of a run known by cycles have the unit that their maker chose: only ratios count.
+    unit, least = (" MB/s", f.limits.pcie_more_mbps) if f.normal.anchor is None else ("", 0.0)
+    for sensor, pair in pairs.items():
+        if pair is not None and pair.ratio >= f.limits.pcie_grew and pair.delta > least:
+            if unit:
+                text = f"{pair.abnormal:,.0f}{unit} ({pair.normal:,.0f})"
+            else:
+                text = f"×{pair.ratio:,.0f}" if pair.normal else "from nothing"
+            texts.append(f"{sensors[sensor]} {text}")
+    if all(pair is None for pair in pairs.values()):
+        return Answer(None, f"{name} was not sampled")
+    return Answer(bool(texts), "; ".join(texts) or f"{name} is not higher than before")
+
+
+def pcie_shared(f: Findings) -> Answer:
+    """The link carries more, and copies, whose sizes are not recorded, take longer than kernels do.
+
+    Where sizes are recorded, the bandwidth of copies tells it.
+    """
+    traffic, copies = pcie_traffic(f), f.gpu.per_call_ratio("memcpy")
+    if traffic.holds is None or copies is None or copies_slower(f).holds is not None:
+        return Answer(None, traffic.text)
+    kernels = max(1.0, f.gpu.per_call_ratio() or 1.0)
+    text = f"{traffic.text}; copies take ×{copies:.2f} per call, kernels ×{kernels:.2f}"
+    return Answer(traffic.holds and copies >= (1 + f.limits.kernel_grew) * kernels, text)
+
+
+def kernels_slower_like_copies(f: Findings) -> Answer:
+    """Kernels of all kinds are slower too, and the link carries no more than before."""
+    kernels, traffic = all_kernels_slower(f), pcie_traffic(f)
+    return Answer(bool(kernels.holds and not traffic.holds), kernels.text)
+
+
+def kernels_slower_like_communication(f: Findings) -> Answer:
+    """Kernels of all kinds are slower too, and communication by hardly more."""
+    kernels, comm = all_kernels_slower(f), f.gpu.per_call_ratio("comm")
+    if not kernels.holds or comm is None:
+        return Answer(False if comm is not None else None, kernels.text)
+    ratio = f.gpu.per_call_ratio() or 1.0
+    return Answer(comm < f.limits.dose_slack * ratio, kernels.text)
 
 
 def communication_slower(f: Findings) -> Answer:

@@ -29,24 +29,30 @@ def waits_for_core(f: Findings) -> Answer:
     if queue is None or added is None:
         return Answer(None, "run-queue time was not sampled")
     text = f"waits for a core {queue.abnormal:.1f} % of the time (normal {queue.normal:.1f} %)"
+    who = "the main thread"
+    if f.sensors.of_all_threads:
+        # More than the main thread's: what all threads together do not wait, it does not wait.
+        text, who = text.replace("waits", "wait", 1), "all threads together"
     grew = queue.delta >= 100 * f.limits.runq_share
-    return _of_added_time(f, text, added, grew)
+    return _of_added_time(f, f"{who} {text}", added, grew)
 
 
 def _of_added_time(f: Findings, text: str, added: float, grew: bool) -> Answer:
     """Whether a state of the main thread that grew also explains the added time."""
-    answer = f"the main thread {text}: {as_percent(added)} of the added time"
+    answer = f"{text}: {as_percent(added)} of the added time"
     return Answer(grew and added >= f.limits.of_added, answer)
 
 
 def stopped(f: Findings) -> Answer:
     """The main thread is blocked: it neither runs nor waits for a core."""
     blocked, added = f.sensors.blocked, f.sensors.blocked_of_added
+    if f.sensors.of_all_threads:
+        return Answer(None, "scheduler statistics are sums over all threads")
     if blocked is None or added is None:
         return Answer(None, "scheduler statistics were not sampled")
     text = f"is blocked {blocked.abnormal:.0f} % of the time (normal {blocked.normal:.0f} %)"
     grew = blocked.delta >= 100 * f.limits.blocked_share
-    return _of_added_time(f, text, added, grew)
+    return _of_added_time(f, f"the main thread {text}", added, grew)
 
 
 def process_stopped(f: Findings) -> Answer:
@@ -82,7 +88,9 @@ def heap_grew(f: Findings) -> Answer:
 
 def runs_longer(f: Findings) -> Answer:
     """The main thread spends the added time running."""
-    on = f.sensors.of_added_time("oncpu_ns")
+    on = f.sensors.running_of_added
+    if on is None and f.sensors.of_all_threads:
+        return Answer(None, "on-CPU time is the sum over all threads")
     if on is None:
         return Answer(None, "on-CPU time was not sampled")
     return Answer(

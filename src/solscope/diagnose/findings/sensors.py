@@ -50,10 +50,21 @@ class SensorFindings:
         return spent.delta / self.parts.delta_ms
 
     @cached_property
+    def of_all_threads(self) -> bool:
+        """Whether the scheduler's counts are sums over threads: one runs 100 % of time at most."""
+        on = self.counter("oncpu_ns")
+        return on is not None and max(on.normal, on.abnormal) > 100 * (1 + self.limits.min_effect)
+
+    @cached_property
+    def running_of_added(self) -> float | None:
+        """Part of the added wall time in which the main thread ran; null if it is not known."""
+        return None if self.of_all_threads else self.of_added_time("oncpu_ns")
+
+    @cached_property
     def blocked(self) -> Pair | None:
         """Percent of time in which the main thread neither ran nor waited for a core."""
         on, queue = self.counter("oncpu_ns"), self.counter("runq_ns")
-        if on is None or queue is None:
+        if on is None or queue is None or self.of_all_threads:
             return None
         return Pair(
             max(0.0, 100 - on.normal - queue.normal), max(0.0, 100 - on.abnormal - queue.abnormal)
@@ -76,7 +87,7 @@ class SensorFindings:
         process, main = self.counter("process_cpu_ns"), self.counter("oncpu_ns")
         if process is None:
             process = self.counter("process_cpu_usage")
-        if process is None or main is None:
+        if process is None or main is None or self.of_all_threads:
             return None
         return Pair(
             max(0.0, process.normal - main.normal) / 100,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -130,7 +131,8 @@ class Units:
 
 def match(normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS) -> Units:
     """Match the steps of two runs."""
-    sides = _left_out_alike((fit_steps(normal, limits), fit_steps(abnormal, limits)))
+    before, after = left_out_alike([fit_steps(normal, limits), fit_steps(abnormal, limits)])
+    sides = (before, after)
     phases = [[s.run.steps[i].phase for i in s.fit] for s in sides]
     mix = shares(phases[0], phases[1], limits)
     moved = [phase for phase, share in mix.items() if share.shift >= limits.mix_shift]
@@ -211,11 +213,15 @@ def _without(side: Side, slowed: list[int], out: list[int]) -> Side:
     return Side(side.run, np.setdiff1d(side.fit, left), dropped, left, profiled)
 
 
-def _left_out_alike(sides: tuple[Side, Side]) -> tuple[Side, Side]:
-    """Where one side keeps such steps of a phase, both do: else only one of them is slower."""
+def left_out_alike(sides: Sequence[Side]) -> list[Side]:
+    """Where one side keeps such steps of a phase, all do: else only that one would be slower."""
     phases = {side.run.steps[i].phase for side in sides for i in side.profiled.tolist()}
-    first, second = (_with_those_of(side, phases) for side in sides)
-    return first, second
+    return [_with_those_of(side, phases) for side in sides]
+
+
+def with_profiled(side: Side) -> Side:
+    """The side with all steps that the profiler slowed."""
+    return _with_those_of(side, {step.phase for step in side.run.steps})
 
 
 def _with_those_of(side: Side, phases: set[str | None]) -> Side:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.evidence import gpu
 from solscope.diagnose.findings.findings import Findings
 from solscope.diagnose.verdict.ranking import Ranking
@@ -26,12 +27,16 @@ class Latent(msgspec.Struct, frozen=True):
 
 
 def latent_changes(f: Findings, ranking: Ranking, verdict: str) -> list[Latent]:
-    """Causes that are there without effect, and what grew behind something else."""
-    out = [
-        Latent(cause.id, "cause", f"{cause.title}: {cause.evidence[0]}", None)
-        for cause in ranking.hidden
-    ]
-    out += _drivers(f, {cause.id for cause in (*ranking.causes, *ranking.hidden)})
+    """What fell or carries more by itself, causes that are there without effect, and the rest.
+
+    Sensors of a clock or a link name one thing; a pattern of slower kernels fits several.
+    """
+    fits = ranking.hidden
+    if verdict == "no_change":
+        fits = [*(c for c in ranking.causes if c.id != UNKNOWN), *fits]
+    out = [Latent(c.id, "cause", f"{c.title}: {c.evidence[0]}", None) for c in fits]
+    sensed = _drivers(f, {cause.id for cause in (*ranking.causes, *ranking.hidden)})
+    out = [*sensed, *out] if verdict == "no_change" else [*out, *sensed]
     out += _kernels(f, verdict)
     out += _sections(f)
     return out[:MOST]
@@ -39,7 +44,11 @@ def latent_changes(f: Findings, ranking: Ranking, verdict: str) -> list[Latent]:
 
 def _drivers(f: Findings, named: set[str]) -> list[Latent]:
     """Clocks that fell and links that carry more, where no cause is made of them."""
-    checks = (("gpu_clock", gpu.clock_fell), ("pcie", gpu.pcie_traffic))
+    checks = (
+        ("gpu_clock", gpu.clock_fell),
+        ("interconnect", gpu.gpu_link_traffic),
+        ("pcie", gpu.pcie_traffic),
+    )
     answers = [(cause, check(f)) for cause, check in checks if cause not in named]
     return [Latent(cause, "sensor", a.text, None) for cause, a in answers if a.holds]
 

@@ -94,7 +94,7 @@ def rank(findings: Findings, among: Sequence[Cause] | None = None) -> Ranking:
     ordered = sorted(named, key=lambda judged: -judged.score)
     return Ranking(
         _with_confidence(findings, ordered),
-        [_named(judged, 0.0) for judged in hidden],
+        [_named(judged, 0.0) for judged in sorted(hidden, key=lambda judged: -judged.score)],
         excluded,
         _missing(findings, ordered),
         failed,
