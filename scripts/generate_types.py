@@ -22,6 +22,7 @@ from solscope.pages.comparison import ComparisonPage
 from solscope.pages.diagnosis import DiagnosisPage
 from solscope.pages.profile import ProfilePage
 from solscope.pages.ranks import RanksPage
+from solscope.pages.single import SinglePage
 from solscope.web.api import ENDPOINTS
 from solscope.web.openapi import openapi
 
@@ -31,6 +32,7 @@ PAGES: tuple[type[msgspec.Struct], ...] = (
     ComparisonPage,
     RanksPage,
     DiagnosisPage,
+    SinglePage,
     BenchPage,
 )
 """Pages of a report; the first field of each, `kind`, says which one it is."""

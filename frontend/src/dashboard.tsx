@@ -14,11 +14,12 @@ import { DiagnosisView } from "./pages/diagnosis";
 import { Home } from "./pages/home";
 import { ProfileView } from "./pages/profile";
 import { RanksView } from "./pages/ranks";
+import { SingleView } from "./pages/single";
 import { SuiteView } from "./pages/suite";
 import { withChanges } from "./params";
 import { Breaking, CopyLink, Problem, Section, ThemeChoice, WithParts } from "./parts";
 import { Table } from "./table";
-import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, RanksPage, Working } from "./types";
+import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, RanksPage, SinglePage, Working } from "./types";
 
 export function Dashboard() {
   const { path, query } = useAddress();
@@ -50,7 +51,7 @@ export function Dashboard() {
         {!first && <Home overview={overview} upload={overview.value?.upload ? <Upload done={overview.again} toStore={overview.value.upload_to_store} /> : null} />}
         {first === "profile" && <Profile id={second ?? ""} overview={overview} />}
         {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <WithParts watch={page}><ComparisonView page={page as ComparisonPage} /></WithParts>} />}
-        {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <WithParts watch={page}><DiagnosisView page={page as DiagnosisPage} /></WithParts>} />}
+        {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <WithParts watch={page}><DiagnosisView page={page as DiagnosisPage} /></WithParts>} alone={(id) => <Alone id={id} overview={overview} />} />}
         {first === "ranks" && <><h1>Ranks</h1><Answer<RanksPage> path={`/api/ranks?of=${encodeURIComponent(query.get("of") ?? "")}`} wait={<Waiting ids={(query.get("of") ?? "").split(",")} overview={overview} />} show={(page) => <WithParts watch={page}><RanksView page={page} /></WithParts>} /></>}
         {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench?${part(query, OF)}`} show={(page) => <><Choice name="suite" title="Suite" value={page.leaderboard.suite} all={page.suites} /><Choice name="device" title="GPU" value={page.leaderboard.device} all={page.devices} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
         {first === "corpus" && <CorpusView total={overview.value?.corpus?.profiles ?? 0} />}
@@ -86,7 +87,7 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
       {path !== undefined && <div class="choose"><HardwareChoice overview={overview} /><ModelChoice overview={overview} /></div>}
       <Answer<ProfilePage> key={id} path={`/api/profile/${to}?${part(query, COSTED)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
         <WithParts watch={page}>
-          <p class="choose"><Link to={`/compare?a=${to}`}>Compare with another</Link> · <Link to={`/diagnose?a=${to}`}>Diagnose a slower run</Link>{page.operators && <> · <a href={`/profile/${to}/perfetto.json.gz`} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
+          <p class="choose"><Link to={`/compare?a=${to}`}>Compare with another</Link>  · <Link to={`/diagnose?a=${to}`}>Diagnose: its slow steps, or a slower run</Link>{page.operators && <> · <a href={`/profile/${to}/perfetto.json.gz`} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
           <ProfileView page={page} address={`/api/profile/${to}`} whatIf={query.get("hardware") && page.hotspots?.hardware !== recordedOn(page) ? query.get("hardware") : null} />
         </WithParts>
       )} />
@@ -226,10 +227,23 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
   );
 }
 
-interface TwoProps { title: string; path: string; names: [string, string]; overview: Asked<Overview>; show: (page: unknown) => ComponentChildren }
+interface TwoProps { title: string; path: string; names: [string, string]; overview: Asked<Overview>; show: (page: unknown) => ComponentChildren; /** What is shown of the first one while there is no second. */ alone?: (id: string) => ComponentChildren }
+
+/** Whether the steps of one recording are steady, and what its slow ones have in common. */
+function Alone({ id, overview }: { id: string; overview: Asked<Overview> }) {
+  const of = encodeURIComponent(id);
+  return (
+    <Answer<SinglePage> key={id} path={`/api/diagnose/${of}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
+      <WithParts watch={page}>
+        <p class="about">This recording alone. Choose an abnormal one to see what changed between the two, or <Link to={`/profile/${of}`}>see where its time goes</Link>.</p>
+        <SingleView page={page} address={`/profile/${of}`} />
+      </WithParts>
+    )} />
+  );
+}
 
 /** Two profiles and what the server says about them. */
-function Two({ title, path, names, overview, show }: TwoProps) {
+function Two({ title, path, names, overview, show, alone }: TwoProps) {
   const { query } = useAddress();
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
   const profiles = overview.value?.profiles ?? [];
@@ -251,7 +265,7 @@ function Two({ title, path, names, overview, show }: TwoProps) {
         {a && b && <button type="button" onClick={() => go(path + two(b, a))}>Swap</button>}
         {a && b && <> <Link to={other.path + two(a, b)}>{other.name} these two</Link></>}
       </div>
-      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}${two(a, b)}`} show={show} wait={<Waiting ids={[a, b]} overview={overview} />} /> : <p class="about">Choose two profiles.</p>}
+      {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}${two(a, b)}`} show={show} wait={<Waiting ids={[a, b]} overview={overview} />} /> : a && alone ? alone(a) : <p class="about">Choose two profiles{alone && ", or one to diagnose on its own"}.</p>}
     </>
   );
 }

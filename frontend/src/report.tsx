@@ -7,6 +7,7 @@ import { ComparisonView } from "./pages/comparison";
 import { DiagnosisView } from "./pages/diagnosis";
 import { ProfileView } from "./pages/profile";
 import { RanksView } from "./pages/ranks";
+import { SingleView } from "./pages/single";
 import { params, setQuery } from "./params";
 import { Breaking, CopyLink, ThemeChoice, WithParts } from "./parts";
 import type { Page, ReportData } from "./types";
@@ -14,7 +15,7 @@ import type { Page, ReportData } from "./types";
 const titleOf = (page: Page): string => (page.kind === "profile" ? fileName(page.title) : page.title);
 
 /** What a page is called where there are several. */
-const TABS: Record<string, string> = { comparison: "Comparison", diagnosis: "Diagnosis", ranks: "Ranks" };
+const TABS: Record<string, string> = { comparison: "Comparison", diagnosis: "Diagnosis", single: "Diagnosis", ranks: "Ranks" };
 
 /** Pages of one kind, such as the ranks of two runs, are distinguished by their titles. */
 const tabOf = (page: Page, all: Page[]): string => (all.filter((one) => one.kind === page.kind).length > 1 ? titleOf(page) : (TABS[page.kind] ?? titleOf(page)));
@@ -22,6 +23,7 @@ const tabOf = (page: Page, all: Page[]): string => (all.filter((one) => one.kind
 export function PageView({ page }: { page: Page }) {
   if (page.kind === "profile") return <ProfileView page={page} />;
   if (page.kind === "bench") return <BenchView page={page} />;
+  if (page.kind === "single") return <SingleView page={page} />;
   if (page.kind === "ranks") return <RanksView page={page} />;
   return page.kind === "comparison" ? <ComparisonView page={page} /> : <DiagnosisView page={page} />;
 }

@@ -66,6 +66,14 @@ export interface CategoryTime {
   pct: number;
 }
 
+export interface ChangePoint {
+  step: number;
+  before_ms: number;
+  after_ms: number;
+  ratio: number;
+  p: number;
+}
+
 export interface Clock {
   method: string;
   error_us: number | null;
@@ -271,6 +279,12 @@ export interface Difference {
   after_ms: number | null;
   diff_ms: number;
   ratio: number | null;
+}
+
+export interface Drift {
+  ratio: number;
+  low: number;
+  high: number;
 }
 
 export interface EfficiencyTable {
@@ -1175,6 +1189,12 @@ export interface RunRanks {
   warnings: ProfileWarning[];
 }
 
+export interface RunSensor {
+  line: SensorLine;
+  unit: string;
+  part: "consequence" | "driver";
+}
+
 export interface RunSummary {
   path: string;
   steps: number;
@@ -1274,6 +1294,40 @@ export interface Side {
   coverage: CoverageSummary;
 }
 
+export interface SingleDiagnosis {
+  verdict: "bursty" | "cannot_tell" | "change_point" | "drift" | "periodic" | "steady";
+  sentence: string;
+  run: RunSummary;
+  drift: Drift | null;
+  change_points: ChangePoint[];
+  outliers: SlowStepsOfRun | null;
+  compared: number[];
+  delta_ms: number | null;
+  components: Component[];
+  causes: NamedCause[];
+  missing_evidence: string[];
+  excluded: Excluded[];
+  warnings: string[];
+  next_step: string;
+}
+
+export interface SinglePage {
+  kind: "single";
+  title: string;
+  diagnosis: SingleDiagnosis;
+  steps: StepOfRun[];
+  sensors: RunSensor[];
+}
+
+export interface SlowStepsOfRun {
+  steps: number;
+  of_steps: number;
+  numbers: number[];
+  share_of_time_pct: number;
+  every: number | null;
+  p: number | null;
+}
+
 export interface Stage {
   stage: number;
   ranks: number[];
@@ -1294,6 +1348,14 @@ export interface StepBasis {
   measured: "extent" | "recording" | "start_to_start" | "stated";
   left_out: LeftOut;
   outlier_ms: number | null;
+}
+
+export interface StepOfRun {
+  number: number;
+  start_ms: number;
+  time_ms: number;
+  phase: string | null;
+  looked_at: boolean;
 }
 
 export interface StepSummary {
@@ -1516,7 +1578,7 @@ export interface Working {
 }
 
 /** A page of a report. */
-export type Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage;
+export type Page = ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | SinglePage | BenchPage;
 
 /** What a report carries. */
 export interface ReportData {

@@ -17,6 +17,7 @@ from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.profile import Profile
 from solscope.readers.opening import Opening
+from solscope.readers.packed import save
 from solscope.web.app import Uploads
 from solscope.web.library import profile_id
 from tests.browser.conftest import (
@@ -30,6 +31,7 @@ from tests.browser.conftest import (
     watched,
 )
 from tests.model_config import CONFIG
+from tests.unit.diagnose.test_single import EIGHTH
 
 pytestmark = pytest.mark.browser
 
@@ -151,7 +153,13 @@ def test_a_page_asks_for_all_that_is_loaded_ahead(browser: Browser, tmp_path: Pa
     create_corpus(tmp_path).append([extract("tests/data/kineto_b200.json.gz")])
     a, b = map(profile_id, DEMOS)
     paths = ["/", f"/profile/{a}?hardware=H200", f"/compare?a={a}&b={b}", f"/diagnose?a={a}&b={b}"]
-    paths += ["/bench?a=fla&b=torch-eager", "/suite", "/suite/rms_norm", "/corpus?gpu=B200"]
+    paths += [
+        f"/diagnose?a={b}",
+        "/bench?a=fla&b=torch-eager",
+        "/suite",
+        "/suite/rms_norm",
+        "/corpus?gpu=B200",
+    ]
     # A server of its own: what it has answered before is in the page, and not loaded ahead.
     with serving([*DEMOS, str(tmp_path), RESULTS]) as address:
         for path in paths:
@@ -361,6 +369,28 @@ def test_from_a_profile_to_a_comparison_to_a_diagnosis_and_swapped(
         page.get_by_role("link", name="Diagnose these two").click()
         page.wait_for_selector("#verdict")
         expect(page).to_have_url(re.compile(r"/diagnose\?a="))
+        assert problems == []
+
+
+def test_one_recording_is_diagnosed_on_its_own(browser: Browser, tmp_path: Path) -> None:
+    uneven = save(EIGHTH, tmp_path / "uneven.observations.json")
+    with serving([str(uneven), DEMOS[0]]) as address, watched(browser) as (page, problems):
+        page.goto(f"{address}/profile/{profile_id(str(uneven))}")
+        page.get_by_role("link", name="Diagnose: its slow steps").click()
+        expect(page.locator("#verdict h2")).to_have_text("Periodic")
+        expect(page.locator("#verdict .sentence")).to_contain_text("A slow step every 8 steps")
+        drawn(page)
+        chart = page.locator("#steps .chart").first
+        expect(chart.locator("path[data-tip*=slow]")).to_have_count(8)
+        expect(chart.locator("circle[data-tip*='left out']")).to_have_count(2)
+        expect(page.locator("#slow tbody tr")).to_have_count(8)
+        expect(page.locator("#causes article").first).to_contain_text("schedule")
+        expect(page.locator("#waterfall tbody tr").first).to_contain_text("idle.host:schedule")
+        # A step leads to the profile, with the step chosen.
+        page.locator("#slow tbody a").first.click()
+        expect(page).to_have_url(re.compile(r"/profile/[^?]+\?step=4#timeline"))
+        page.goto(f"{address}/diagnose?a={profile_id(DEMOS[0])}")
+        expect(page.locator("#verdict.cannot_tell")).to_contain_text("at least 12 are needed")
         assert problems == []
 
 

@@ -200,6 +200,7 @@ SERVED = {
     "/corpus": ["#importance tbody td", "#trend svg >> nth=1", "#profiles tbody td"],
     f"/profile/{A}": ["#kernels tbody td", ".timeline .lanes canvas"],
     f"/diagnose?a={A}&b={B}": ["#verdict"],
+    f"/diagnose?a={A}": ["#steps svg"],
     "/compare": ["main select option >> nth=1"],
 }
 """Pages of the dashboard, and what shows that all of their answers are there."""

@@ -1,4 +1,4 @@
-// One sensor over the time of the steps, both runs overlaid.
+// One sensor over the time of the steps; two runs are overlaid.
 import { Chart, mark, type Frame } from "../chart";
 import { SIDES } from "../colors";
 import { ms, number } from "../format";
@@ -9,7 +9,7 @@ import { linear } from "./scale";
 /** Samples up to which each has a symbol. */
 const FEW = 40;
 
-export function Sensor({ line, labels, unit }: { line: SensorLine; labels: string[]; unit: string }) {
+export function Sensor({ line, labels, unit, bands = [] }: { line: SensorLine; labels: string[]; unit: string; /** Times to point out, from and to in ms. */ bands?: [number, number][] }) {
   const values = line.values.flat();
   const [low, high] = [Math.min(...values), Math.max(...values)];
   // An axis that begins elsewhere makes a small change look large: it begins at 0 unless that would hide the change.
@@ -22,6 +22,7 @@ export function Sensor({ line, labels, unit }: { line: SensorLine; labels: strin
     const y = linear(start, high, [box.bottom, box.top], true);
     return (
       <>
+        {bands.map(([from, to]) => [Math.max(box.left, x(from)), Math.min(box.right, x(to))] as const).filter(([left, right]) => right > left).map(([left, right]) => <rect key={left} x={left} y={box.top} width={Math.max(1, right - left)} height={box.bottom - box.top} fill={SIDES[1]} fill-opacity="0.22" />)}
         <XAxis scale={x} box={box} ink={ink} />
         <YAxis scale={y} box={box} ink={ink} format={(value) => number(value, 4)} />
         {labels.map((label, side) => {
@@ -39,7 +40,7 @@ export function Sensor({ line, labels, unit }: { line: SensorLine; labels: strin
   return (
     <figure class="sensor">
       <figcaption>{line.name}{line.device === null ? "" : ` (GPU ${line.device})`} <span class="faint">{unit}{start > 0 ? `, axis from ${number(start)}` : ""}</span></figcaption>
-      <Chart label={`${line.name} in both runs${start > 0 ? `; the axis does not start at 0` : ""}`} height={150} paper={215} draw={draw} />
+      <Chart label={`${line.name}${labels.length > 1 ? " in both runs" : " along the run"}${start > 0 ? `; the axis does not start at 0` : ""}`} height={150} paper={215} draw={draw} />
     </figure>
   );
 }

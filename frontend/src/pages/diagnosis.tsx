@@ -7,9 +7,9 @@ import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
 import { Bar, Breaking, Facts, Section, Sentence } from "../parts";
 import { Table, type Column } from "../table";
-import type { Component, CounterChange, Diagnosis, DiagnosisPage, NamedCause, RunSummary } from "../types";
+import type { Component, CounterChange, DiagnosisPage, NamedCause, RunSummary } from "../types";
 
-const MOST_SENSORS = 12;
+export const MOST_SENSORS = 12;
 
 export function DiagnosisView({ page }: { page: DiagnosisPage }) {
   const found = page.diagnosis;
@@ -20,7 +20,7 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
     <>
       <section id="verdict" aria-labelledby="verdict-title" class={`verdict ${found.verdict}`}>
         <h2 id="verdict-title">{title(found.verdict)}</h2>
-        <p class="sentence">{found.sentence.replace(new RegExp(`^${title(found.verdict)}: (.)`), (_, first: string) => first.toUpperCase())}</p>
+        <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
         <dl class="figures">
           <div><dt>{normal}</dt><dd>{ms(found.normal.p50_ms)}</dd></div>
           <div><dt>{abnormal}</dt><dd>{ms(found.abnormal.p50_ms)}</dd></div>
@@ -69,16 +69,19 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
   );
 }
 
-const title = (verdict: string): string => `${verdict[0]?.toUpperCase()}${verdict.slice(1).replaceAll("_", " ")}`;
+export const title = (verdict: string): string => `${verdict[0]?.toUpperCase()}${verdict.slice(1).replaceAll("_", " ")}`;
+
+/** A sentence without the verdict that it begins with: that is the title. */
+export const withoutVerdict = (sentence: string, verdict: string): string => sentence.replace(new RegExp(`^${title(verdict)}: (.)`), (_, first: string) => first.toUpperCase());
 
 const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>p50 {ms(run.p50_ms)} <span class="faint block small">p99 {ms(run.p99_ms)}, {run.steps} of {run.steps_in_recording} steps</span></>}</>;
 
-function waterfallParts(found: Diagnosis) {
+export function waterfallParts(found: { components: Component[] }) {
   const phases = new Set(found.components.map((one) => one.phase)).size;
   return found.components.map((one) => ({ name: [one.component, phases > 1 && one.phase].filter(Boolean).join(", "), delta_ms: one.delta_ms, note: `${signed(one.count_effect_ms, ms)} by count, ${signed(one.duration_effect_ms, ms)} by duration` }));
 }
 
-function Cause({ cause }: { cause: NamedCause }) {
+export function Cause({ cause }: { cause: NamedCause }) {
   return (
     <article class="cause">
       <h3>{cause.title} <code>{cause.id}</code></h3>
@@ -94,17 +97,20 @@ function Cause({ cause }: { cause: NamedCause }) {
 const Delta = ({ value, text, q }: { value: number; text: string; q: number | null }) => <span class={q === null || q >= SURE ? "" : value > 0 ? "worse" : value < 0 ? "better" : ""}>{text}</span>;
 const SURE = 0.05;
 
-const COMPONENTS: Column<Component>[] = [
+/** Parts of the mean step of two sides. */
+export const components = (normal: string, abnormal: string): Column<Component>[] => [
   { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },
   { id: "phase", spare: 8, title: "Phase", text: true, value: (row) => row.phase ?? NONE },
-  { id: "normal", spare: 4, title: "Normal", value: (row) => row.normal_ms, time: "ms" },
-  { id: "abnormal", spare: 3, title: "Abnormal", value: (row) => row.abnormal_ms, time: "ms" },
+  { id: "normal", spare: 4, title: normal, value: (row) => row.normal_ms, time: "ms" },
+  { id: "abnormal", spare: 3, title: abnormal, value: (row) => row.abnormal_ms, time: "ms" },
   { id: "delta", title: "Difference", value: (row) => row.delta_ms, time: "ms", signed: true, show: (row, text) => <Delta value={row.delta_ms} text={text} q={row.q} /> },
   { id: "count", spare: 7, title: "By count", value: (row) => row.count_effect_ms, time: "ms", signed: true },
   { id: "duration", spare: 6, title: "By duration", value: (row) => row.duration_effect_ms, time: "ms", signed: true },
   { id: "share", title: "Of difference", value: (row) => row.share_of_delta_pct, show: (row) => percent(row.share_of_delta_pct) },
   { id: "q", spare: 5, title: "q", help: "Mann-Whitney over steps, corrected for all components", value: (row) => row.q, show: (row) => (row.q === null ? "not tested" : row.q < 0.001 ? "< 0.001" : number(row.q)) },
 ];
+
+const COMPONENTS = components("Normal", "Abnormal");
 
 const COUNTERS: Column<CounterChange>[] = [
   { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <><Breaking text={row.name} />{row.device === null ? "" : ` (GPU ${row.device})`}</> },

@@ -187,11 +187,14 @@ def _stretches(slow: Int64s) -> int:
     return int(slow.size > 0) + int(np.count_nonzero(np.diff(slow) > 1))
 
 
+def looked_at(run: Observations, limits: Thresholds = THRESHOLDS) -> Int64s:
+    """Indices of the steps whose times count, in order."""
+    return _timed(run, limits).fit
+
+
 def whole_steps_ms(run: Observations, limits: Thresholds = THRESHOLDS) -> list[float]:
     """Times of the steps that are looked at, in order."""
-    side = _timed(run, limits)
-    times: list[float] = (side.wall[side.fit] / 1e6).tolist()
-    return times
+    return [run.steps[row].wall_ns / 1e6 for row in looked_at(run, limits).tolist()]
 
 
 def _timed(run: Observations, limits: Thresholds) -> Side:

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from solscope.pages.comparison import ComparisonPage
     from solscope.pages.diagnosis import DiagnosisPage
     from solscope.pages.ranks import RanksPage
+    from solscope.pages.single import SinglePage
 
-Page: TypeAlias = "ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | BenchPage"
+Page: TypeAlias = (
+    "ProfilePage | ComparisonPage | RanksPage | DiagnosisPage | SinglePage | BenchPage"
+)
 
 
 def pages_of_profiles(
@@ -33,11 +36,15 @@ def pages_of_profiles(
 ) -> list[Page]:
     """A page per profile, after a diagnosis, runs of several ranks, and a comparison of several.
 
-    `labels` name the profiles on the pages that show more than one. `diagnose` takes two profiles,
-    the normal one first.
+    `labels` name the profiles on the pages that show more than one. `diagnose` takes one profile,
+    or two, the normal one first.
     """
     pages: list[Page] = []
-    if diagnose:
+    if diagnose and len(profiles) == 1:
+        from solscope.pages.single import single_page
+
+        pages.append(single_page(profiles[0]))
+    elif diagnose:
         from solscope.pages.diagnosis import diagnosis_page
 
         pages.append(diagnosis_page(profiles, labels))

@@ -129,6 +129,12 @@ ENDPOINTS = (
         files=("a", "b"),
     ),
     Endpoint(
+        "/api/diagnose/{id}",
+        "Whether the steps of one recording are steady, and what its slow ones have in common",
+        "profiles:diagnose_alone",
+        files=("id",),
+    ),
+    Endpoint(
         "/api/bench",
         "Results of the benchmark, and the best of them",
         "bench:bench",

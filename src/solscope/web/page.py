@@ -72,6 +72,8 @@ def first_questions(path: str, query: Query) -> list[str]:
         ]
     elif view in ("compare", "diagnose") and all(two.values()):
         asked.append(question(f"/api/{view}", two))
+    elif view == "diagnose" and given["a"]:
+        asked.append(f"/api/diagnose/{quote(given['a'], safe='')}")
     elif view == "bench":
         of = {key: given[key] for key in ("device", "suite")}
         asked.append(question("/api/bench", of))

@@ -21,9 +21,12 @@ from solscope.pages.comparison import comparison_page
 from solscope.pages.diagnosis import diagnosis_page
 from solscope.pages.profile import profile_page
 from solscope.pages.ranks import ranks_pages
+from solscope.pages.single import single_page
 from solscope.readers.allocations import ALLOCATION_SCHEMA
+from solscope.readers.packed import save
 from tests.making import attributed, event, profile
 from tests.recordings import attributed_recording
+from tests.unit.diagnose.test_single import EIGHTH
 
 RESULTS = Path(__file__).parents[3] / "results" / "bench"
 RUNS = Path(__file__).parents[4] / "shared" / "data" / "h200" / "runs"
@@ -45,6 +48,20 @@ def test_sensors_are_drawn_in_the_unit_of_the_table() -> None:
     assert len(times) == len(values) == counters["oncpu_ns", None].test.n[0]
     assert times == sorted(times)
     assert max(values) < 200
+
+
+def test_a_recording_on_its_own_has_all_its_steps_and_sensors(tmp_path: Path) -> None:
+    run = attributed_recording(save(EIGHTH, tmp_path / "run.observations.json"))
+    page = single_page(run)
+    assert page.diagnosis.verdict == "periodic"
+    assert [step.number for step in page.steps] == [step.number for step in EIGHTH.steps]
+    counted = [step for step in page.steps if step.looked_at]
+    assert len(counted) == page.diagnosis.run.steps == len(page.steps) - 2
+    assert {sensor.line.name for sensor in page.sensors} == {one.name for one in EIGHTH.counters}
+    parts = [sensor.part for sensor in page.sensors]
+    assert parts == sorted(parts, reverse=True)  # Drivers come first.
+    units = {sensor.line.name: sensor.unit for sensor in page.sensors}
+    assert units["runq_ns"] == "% of time"
 
 
 def test_results_of_several_suites_and_devices_are_shown_one_at_a_time() -> None:

@@ -156,4 +156,10 @@ def test_a_profile_is_not_diagnosed_against_itself(
 ) -> None:
     same = ["demo:vllm-b200", "demo:vllm-b200"]
     assert run(["report", "--diagnose", *same, "-o", str(tmp_path / "r.html")]) == 2
-    assert "takes two different profiles, not 1" in capsys.readouterr().err
+    assert "takes two different profiles, or one alone" in capsys.readouterr().err
+
+
+def test_one_profile_is_diagnosed_on_its_own(tmp_path: Path) -> None:
+    assert run(["report", "--diagnose", "demo:vllm-b200", "-o", str(tmp_path / "r.html")]) == 0
+    kinds = [page["kind"] for page in data_of((tmp_path / "r.html").read_text())["pages"]]
+    assert kinds == ["single", "profile"]

@@ -41,7 +41,9 @@ USES = ("solscope.pages.selection", "solscope.operators.recorded", "solscope.rep
     help="File to write, or - for standard output.",
 )
 @flag_option(
-    "--diagnose", "Add a page that explains what changed; takes two profiles, the normal one first."
+    "--diagnose",
+    "Add a page that explains what changed between two profiles, the normal one first, or within "
+    "one.",
 )
 @flag_option("--force", "Replace an existing file.")
 @hardware_option
@@ -91,6 +93,8 @@ def command(
 
     paths = find_profiles(files, note_skipped)
     _check(target, paths, force)
+    if diagnose and len(paths) < min(2, len(files)):
+        raise click.UsageError("--diagnose takes two different profiles, or one alone")
     choices = _Choices(diagnose, hardware, model, opening)
     stored = _stored(paths, choices)
     pages = stored.find()
@@ -130,8 +134,8 @@ def _make(paths: Sequence[str], choices: _Choices) -> tuple[Encoded, list[str]]:
     card = open_hardware(choices.hardware)
     config = open_model(choices.model)
     profiles = [open_attributed(path, choices.opening, uses=USES) for path in paths]
-    if choices.diagnose and len(profiles) != 2:
-        raise click.UsageError(f"--diagnose takes two different profiles, not {len(profiles)}")
+    if choices.diagnose and len(profiles) > 2:
+        raise click.UsageError(f"--diagnose takes one or two profiles, not {len(profiles)}")
     import msgspec
 
     from solscope.pages.selection import pages_of_profiles

@@ -11,6 +11,7 @@ from solscope.pages.details import ProfileDetails, profile_details
 from solscope.pages.diagnosis import DiagnosisPage, diagnosis_page
 from solscope.pages.profile import ProfilePage, profile_page
 from solscope.pages.ranks import RanksPage, ranks_pages
+from solscope.pages.single import SinglePage, single_page
 from solscope.views.operators import named_hardware
 from solscope.web.handlers.suite import by_name
 from solscope.web.library import Library, Query
@@ -66,6 +67,12 @@ def diagnose(library: Library, query: Query) -> DiagnosisPage:
         return diagnosis_page(
             [library.profile(entry.id) for entry in chosen], [entry.label for entry in chosen]
         )
+
+
+def diagnose_alone(library: Library, query: Query) -> SinglePage:
+    """What one recording shows of itself."""
+    with watched(library, query["id"]):
+        return single_page(library.profile(query["id"]))
 
 
 @contextmanager
