@@ -1,11 +1,17 @@
 """`solscope` and `python -m solscope`: start the program, and end quietly on Ctrl-C."""
 
+import gc
 import os
 import sys
+
+COLLECT_EVERY = 100_000
+"""Objects made between two runs of the garbage collector."""
 
 
 def main() -> None:
     """Run the program. Ctrl-C can come while it is imported, too."""
+    # By default the collector walks everything imported a hundred times before a command has begun.
+    gc.set_threshold(COLLECT_EVERY, 50, 50)
     try:
         from solscope.cli import main as run_program
 

@@ -6,7 +6,7 @@ commands compute, and no array here is masked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -36,9 +36,35 @@ def positions(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
     return indices.set(indices == -1, None)
 
 
+def take(values: pl.Series, rows: pl.Series) -> pl.Series:
+    """`values.gather(rows)` for row numbers, null for null: an index, which needs no query."""
+    return values[rows if rows.dtype == pl.UInt32 else rows.cast(pl.UInt32)]
+
+
+def where(mask: pl.Series) -> pl.Series:
+    """Row numbers at which `mask` is true, without a query for them."""
+    truth = mask.fill_null(False) if mask.null_count() else mask
+    return series("", np.flatnonzero(truth.to_numpy()).astype(np.uint32))
+
+
+def pick(table: pl.DataFrame, rows: pl.Series, columns: Iterable[str]) -> pl.DataFrame:
+    """These rows of these columns of a table, without a query for them."""
+    return pl.DataFrame([take(table[name], rows) for name in columns])
+
+
+def numbers(rows: pl.Series) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Row numbers as an array, in which null is -1."""
+    values = rows.to_numpy()  # of floats where there are nulls
+    if rows.null_count():
+        values = np.where(np.isnan(values), -1, values)
+    return values.astype(np.int64)
+
+
 def holds(names: pl.Series, test: Callable[[pl.Series], pl.Series]) -> pl.Series:
     """`test` of the texts of a categorical series, asked once for each distinct text."""
     if names.null_count():
+        if names.null_count() == names.len():
+            return pl.Series([None], dtype=pl.Boolean).new_from_index(0, names.len())
         present = names.is_not_null()
         matched = holds(names.filter(present), test).to_numpy()
         answer = np.zeros(names.len(), dtype=bool)
@@ -51,7 +77,7 @@ def holds(names: pl.Series, test: Callable[[pl.Series], pl.Series]) -> pl.Series
     row = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
     row[codes] = np.arange(codes.size)
     distinct = np.flatnonzero(row >= 0)
-    texts = names.gather(series("", row[distinct])).cast(pl.String)
+    texts = take(names, series("", row[distinct])).cast(pl.String)
     answers = np.zeros(row.size, dtype=bool)
     answers[distinct] = test(texts).to_numpy()
     return series("", answers[codes])

@@ -20,6 +20,8 @@ MAX_READ = 4096
 """Only this many characters of a name are used; the rest is not needed to distinguish kernels."""
 DEMANGLED_BUDGET = 1 << 24
 """Characters that demangling may produce in one process, whatever the names ask for."""
+OPAQUE = frozenset(("vllm::moe_forward", "vllm::moe_forward_shared"))
+"""Operators that read their weights inside: the tensors of inner operators count as theirs."""
 
 _SUFFIX = lazy_pattern(r"(?:\s?\[clone [^\[\]]*\]|\.kd)+$")
 _REFERENCE = lazy_pattern(r"[ST][0-9A-Z]*_")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution.borrow import BORROWED, Companion, borrow, with_replays
 from solscope.attribution.captures import captured
 from solscope.attribution.classify import classify, load_rules
@@ -66,7 +67,7 @@ def attribute(
     rules = rules or load_rules()
     events = profile.events
     activities = link(events)
-    activities = activities.with_columns(events["name"].gather(activities["op_row"]).alias("op"))
+    activities = activities.with_columns(take(events["name"], activities["op_row"]).alias("op"))
     activities = _add_operator(classify(activities, rules), rules)
     helpers: dict[str, str] = {r.id: r.helper for r in rules.rules if r.helper is not None}
     activities = activities.with_columns(find_owners(activities, helpers))

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution.capture_matching import match_captures
 from solscope.attribution.graphs import replayed
 from solscope.attribution.inner_inputs import inputs_of
@@ -127,7 +128,7 @@ def _of_twins(own: pl.DataFrame) -> pl.DataFrame:
     twin_rows = pl.Series([None], dtype=pl.UInt32).new_from_index(0, own.height)
     if twins:
         twin_rows = pl.Series(list(map(twins.get, range(own.height))), dtype=pl.UInt32)
-    return own.select(own[name].gather(twin_rows) for name in _OFFER)
+    return own.select(take(own[name], twin_rows) for name in _OFFER)
 
 
 def _agreed(names: tuple[str, ...]) -> list[pl.Expr]:
@@ -189,7 +190,7 @@ def _of_order(own: pl.DataFrame, there: pl.DataFrame, matched: Counterparts) -> 
     """Operator and inputs at the same position of the same sequence, where all places agree."""
     members, places = matched
     lent = (
-        places.with_columns(there[name].gather(places["other"]).alias(name) for name in _OFFER)
+        places.with_columns(take(there[name], places["other"]).alias(name) for name in _OFFER)
         .group_by("sequence", "turn")
         .agg(
             pl.col("op").first(),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution.classify import classify
 from solscope.attribution.link import operators_of
 from solscope.attribution.rule_set import RuleSet
@@ -43,7 +44,7 @@ def captured(profile: Profile, rules: RuleSet) -> pl.DataFrame:
     calls = _node_calls(events, _intervals(events))
     calls = operators_of(events, calls)
     calls = calls.with_columns(
-        events["name"].gather(calls["op_row"]).alias("op"), _batches(profile, calls)
+        take(events["name"], calls["op_row"]).alias("op"), _batches(profile, calls)
     )
     asked = calls.select("kind", pl.lit("").alias("name"), "op")
     return calls.with_columns(classify(asked, rules)["category"])
@@ -131,7 +132,7 @@ def _batches(profile: Profile, calls: pl.DataFrame) -> pl.Series:
         if name is not None and _BATCH.match(name)
     ]
     rows = enclosing(events, begun, "annotation", set(notes))
-    stated = events["name"].gather(rows).cast(pl.String).to_list()
+    stated = take(events["name"], rows).cast(pl.String).to_list()
     file = _BATCH_IN_FILE.match(Path(profile.path).name)
     matches = [_BATCH.match(name) if name is not None else file for name in stated]
     sizes = [None if m is None else int(m["batch"]) for m in matches]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import polars as pl
 
@@ -135,26 +135,40 @@ def _is_doubted(evidence: str) -> bool:
     return evidence.partition(" ")[2].removesuffix("-encoder") in _AGAINST
 
 
-@cache
-def measured() -> dict[str, dict[str, float]]:
-    """Confidence by subject and evidence."""
-    table = compiled(MEASURED_FILE, __file__, parse_toml)
-    return {
-        subject: confidences(
-            {
-                evidence: (row["right"], row["architectures"])
-                for evidence, row in table.get(subject, {}).items()
-            },
-            subject,
-        )
+class _Measured(NamedTuple):
+    """What `confidence.toml` comes to."""
+
+    confidences: dict[str, dict[str, float]]
+    patterns: list[str]
+
+
+def _compile(text: str) -> _Measured:
+    table = parse_toml(text)
+    rows = {
+        subject: {
+            evidence: (row["right"], row["architectures"])
+            for evidence, row in table.get(subject, {}).items()
+        }
         for subject in SUBJECTS
     }
+    sure = {subject: confidences(of_subject, subject) for subject, of_subject in rows.items()}
+    return _Measured(sure, table.get("patterns", []))
+
+
+@cache
+def _measured() -> _Measured:
+    return _Measured(*compiled(MEASURED_FILE, __file__, _compile))
+
+
+def measured() -> dict[str, dict[str, float]]:
+    """Confidence by subject and evidence."""
+    return _measured().confidences
 
 
 @cache
 def known_patterns() -> frozenset[str]:
     """Patterns of parts that were right in recordings."""
-    return frozenset(compiled(MEASURED_FILE, __file__, parse_toml).get("patterns", ()))
+    return frozenset(_measured().patterns)
 
 
 def lookup(evidence: pl.Series, subject: str) -> pl.Series:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from solscope.arrays import positions, series
+from solscope.arrays import positions, series, take
 from solscope.attribution.markers import holds_passes, marked_passes
 from solscope.attribution.phases import PHASE_NAME
 from solscope.attribution.stacks import Stacks
@@ -53,7 +53,7 @@ def cut_steps(stacks: Stacks) -> tuple[pl.Series, Cut]:
     events, activities = stacks.events, stacks.activities
     cut = _by_annotation(stacks)
     if cut is not None:
-        return _inside(events["start_ns"].gather(activities["launch_row"]), cut), cut
+        return _inside(take(events["start_ns"], activities["launch_row"]), cut), cut
     return _by_activities(events, activities)
 
 
@@ -80,7 +80,7 @@ def _by_annotation(stacks: Stacks) -> Cut | None:
     chosen = (named if not named.is_empty() else other).sort("start_ns")
     if chosen.is_empty():
         return None
-    launched = events["start_ns"].gather(activities["launch_row"])
+    launched = take(events["start_ns"], activities["launch_row"])
     if named.is_empty() and not holds_passes(activities, launched, chosen["start_ns"].to_numpy()):
         return None
     names = chosen["name"].cast(pl.String).to_list()
@@ -152,7 +152,7 @@ def _by_activities(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.S
 
 def _graph_starts(events: pl.DataFrame, activities: pl.DataFrame) -> Int64s:
     """When each replay of a large graph began on the GPU."""
-    names = events["name"].gather(activities["launch_row"]).cast(pl.String)
+    names = take(events["name"], activities["launch_row"]).cast(pl.String)
     replays = (
         activities.select("launch_row", "start_ns")
         .filter(names.str.contains(_GRAPH_LAUNCH).fill_null(False))

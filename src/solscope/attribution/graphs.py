@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from solscope.arrays import holds
+from solscope.arrays import holds, take
 
 GRAPH_CALL = r"(?i)^(cu|cuda|hip)GraphLaunch"
 """Names of calls that launch a graph."""
@@ -17,7 +17,7 @@ def graph_calls(events: pl.DataFrame) -> pl.Series:
 
 def launched_by_graph(events: pl.DataFrame, launch_row: pl.Series) -> pl.Series:
     """Whether each of these launches is such a call; false where the launch is not known."""
-    return _launch_graphs(events["name"].gather(launch_row)).fill_null(False)
+    return _launch_graphs(take(events["name"], launch_row)).fill_null(False)
 
 
 def _launch_graphs(names: pl.Series) -> pl.Series:

@@ -8,15 +8,17 @@ them, views if nothing else. Their tensors are appended to the inputs of the ope
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from solscope.arrays import holds, numbers, series, take, where
 from solscope.attribution.stacks import enclosing
 from solscope.events import json_list
-from solscope.operators.calls.call import OPAQUE
+from solscope.names import OPAQUE
 
 INPUTS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 """Columns of what an operator was called with."""
@@ -28,12 +30,12 @@ _Texts = tuple[str | None, ...]
 
 def inputs_of(events: pl.DataFrame, rows: pl.Series) -> dict[str, pl.Series]:
     """`INPUTS` of the operators in these rows of the event table; null for null."""
-    columns = {name: events[name].gather(rows) for name in INPUTS}
-    distinct = rows.drop_nulls().unique()
-    hidden = events["name"].gather(distinct).cast(pl.String).is_in(list(OPAQUE))
-    if not hidden.any():
+    columns = {name: take(events[name], rows) for name in INPUTS}
+    hidden = holds(take(events["name"], rows), lambda texts: texts.is_in(list(OPAQUE)))
+    wanted = set(take(rows, where(hidden)).to_list())
+    if not wanted:
         return columns
-    extended = _extended(events, set(distinct.filter(hidden).to_list()))
+    extended = _extended(events, wanted)
     for position, (name, values) in enumerate(columns.items()):
         texts = {row: inputs[position] for row, inputs in extended.items()}
         own = rows.replace_strict(texts, default=None, return_dtype=pl.String)
@@ -43,19 +45,16 @@ def inputs_of(events: pl.DataFrame, rows: pl.Series) -> dict[str, pl.Series]:
 
 def _extended(events: pl.DataFrame, wanted: set[int]) -> dict[int, _Texts]:
     """`INPUTS` of each of these operators, with the tensors of the operators inside it."""
-    inner = events.with_row_index("launch_row").filter(
-        (pl.col("kind") == "cpu_op") & pl.col("input_dims").is_not_null()
-    )
-    around = enclosing(events, inner, "cpu_op", set(OPAQUE))
-    texts = [pl.col(name).cast(pl.String) for name in INPUTS]
-    calls = inner.select("launch_row", around.alias("outer"), *texts)
-    inside = calls.filter(
-        (pl.col("outer") != pl.col("launch_row")) & pl.col("outer").is_in(list(wanted))
-    )
+    rows = where(events["kind"] == "cpu_op")
+    rows = rows.filter(take(events["input_dims"], rows).is_not_null())
+    outer = numbers(enclosing(events, rows.alias("launch_row").to_frame(), "cpu_op", OPAQUE))
+    inside = np.isin(outer, list(wanted)) & (outer != numbers(rows))
     by_outer: dict[int, dict[_Texts, None]] = {}
-    for _, outer, *values in inside.iter_rows():
-        by_outer.setdefault(outer, {})[tuple(values[:3])] = None
-    own = {row: tuple(values) for row, _, *values in calls.iter_rows() if row in by_outer}
+    called = _texts(events, rows.filter(series("", inside)), INPUTS[:3])
+    for holder, texts in zip(outer[inside].tolist(), called, strict=True):
+        by_outer.setdefault(holder, {})[texts] = None
+    holders = [row for row in rows.to_list() if row in by_outer]
+    own = dict(zip(holders, _texts(events, series("", np.array(holders)), INPUTS), strict=True))
     # Layers are alike: each distinct list of inputs is put together once.
     made: dict[tuple[_Texts, tuple[_Texts, ...]], _Texts] = {}
     out: dict[int, _Texts] = {}
@@ -63,6 +62,11 @@ def _extended(events: pl.DataFrame, wanted: set[int]) -> dict[int, _Texts]:
         key = inputs, tuple(by_outer[row])
         out[row] = made[key] if key in made else made.setdefault(key, _appended(*key))
     return out
+
+
+def _texts(events: pl.DataFrame, rows: pl.Series, columns: Sequence[str]) -> Iterator[_Texts]:
+    """These columns of these events, row by row."""
+    return zip(*(take(events[name], rows).cast(pl.String) for name in columns), strict=True)
 
 
 def _appended(own: _Texts, inner: Iterable[_Texts]) -> _Texts:

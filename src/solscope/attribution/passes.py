@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution.phases import (
     PHASES,
     Query,
@@ -77,7 +78,7 @@ def _by_name(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> tuple[pl.S
         frame = _filled(frame)
     marked = frame.select("step", "mark")
     distinct = marked.unique()
-    texts = events["name"].gather(distinct["mark"]).cast(pl.String)
+    texts = take(events["name"], distinct["mark"]).cast(pl.String)
     phase = texts.replace_strict(phases, default=None, return_dtype=pl.String)
     known_pass = distinct.with_columns(
         pl.when(pl.col("step").is_not_null())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
-from solscope.arrays import holds
+from solscope.arrays import holds, take
 from solscope.patterns import lazy_pattern
 
 PHASES = ("prefill", "decode", "mixed", "draft", "verify")
@@ -85,8 +85,8 @@ def queries_of(events: pl.DataFrame, activities: pl.DataFrame) -> list[Query | N
     rows = activities["op_row"].set(~mixing, None)
     keys = pl.DataFrame(
         {
-            "op": events["name"].gather(rows).cast(pl.String),
-            "dims": events["input_dims"].gather(rows).cast(pl.String),
+            "op": take(events["name"], rows).cast(pl.String),
+            "dims": take(events["input_dims"], rows).cast(pl.String),
         }
     )
     queries: list[Query | None] = [None] * keys.height
@@ -150,7 +150,7 @@ def phase_of_replays(
     length. It must write to a cache or sample; where the grid of attention is known, it must have
     no more than one block of queries per request and head.
     """
-    names = events["name"].gather(activities["launch_row"])
+    names = take(events["name"], activities["launch_row"])
     replayed = holds(names, lambda texts: texts.str.contains(_GRAPH_LAUNCH))
     one_block = holds(activities["grid"], lambda texts: texts.str.starts_with("1,"))
     table = activities.select(

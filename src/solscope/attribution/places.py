@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from solscope.arrays import positions
+from solscope.arrays import positions, take
 from solscope.attribution.confidence import (
     LEAST,
     MODELS,
@@ -100,7 +100,7 @@ def find_places(
         _place_transfers(table, sequence, labels, code)
     placed = table.with_columns(
         positions("layer", layer).cast(pl.Int32),
-        pl.Series("model", MODELS, dtype=pl.Enum(MODELS)).gather(positions("model", generates)),
+        take(pl.Series("model", MODELS, dtype=pl.Enum(MODELS)), positions("model", generates)),
         *_decode(labels, code),
     )
     tree = module_tree(events)
@@ -324,8 +324,6 @@ def _decode(labels: dict[_Label, int], code: Int64s) -> list[pl.Series]:
     index = positions("code", code).cast(pl.UInt32)
     rows = list(labels)
     return [
-        pl.Series(name, [getattr(label, name) for label in rows], dtype=dtype)
-        .gather(index)
-        .alias(name)
+        take(pl.Series(name, [getattr(label, name) for label in rows], dtype=dtype), index)
         for name, dtype in _COLUMNS.items()
     ]

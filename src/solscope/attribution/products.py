@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution.sequence import Letter
 
 _SERVING = frozenset((Letter.FILL, Letter.QUANT))
@@ -68,7 +69,7 @@ def products_of(
 ) -> list[Product | None]:
     """Shape of each product whose operator recorded its inputs; None for everything else."""
     rows = activities["op_row"].set(sequence != Letter.GEMM.value, None)
-    dims = events["input_dims"].gather(rows).cast(pl.String)
+    dims = take(events["input_dims"], rows).cast(pl.String)
     shapes = {text: product_of(text) for text in dims.unique().drop_nulls()}
     products: list[Product | None] = [None] * dims.len()
     rows_with = dims.is_not_null().arg_true()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from solscope.arrays import positions, series
+from solscope.arrays import numbers, pick, positions, series, take, where
 from solscope.events import THREAD
 from solscope.intervals import Int64s, innermost
 
@@ -33,12 +33,16 @@ class _Thread(NamedTuple):
 class _Frames:
     """Timed events of one kind."""
 
-    def __init__(self, table: pl.DataFrame) -> None:
-        self._names = table["name"]
-        self._codes = self._names.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
-        coded = table.drop("name").with_columns(series("code", self._codes))
-        parts = coded.partition_by(THREAD, as_dict=True)
-        self.threads = {key: _thread(frames) for key, frames in parts.items()}
+    def __init__(self, events: pl.DataFrame, rows: pl.Series) -> None:
+        self._names = take(events["name"], rows)
+        self._codes = numbers(self._names.to_physical())
+        start = take(events["start_ns"], rows).to_numpy()
+        end = start + take(events["dur_ns"], rows).to_numpy()
+        every = _Thread(numbers(rows), start, end, self._codes)
+        threads = _by_thread(pick(events, rows, THREAD))
+        self.threads = {
+            key: _Thread(*(column[at] for column in every)) for key, at in threads.items()
+        }
 
     @cached_property
     def _distinct(self) -> tuple[Int64s, list[str | None]]:
@@ -48,7 +52,7 @@ class _Frames:
         row[self._codes] = np.arange(self._codes.size)
         row[-1] = -1
         codes = np.flatnonzero(row >= 0)
-        return codes, self._names.gather(series("", row[codes])).cast(pl.String).to_list()
+        return codes, take(self._names, series("", row[codes])).cast(pl.String).to_list()
 
     def named(self, names: AbstractSet[str]) -> np.ndarray:
         """Whether a code is that of one of these names, by code; False for -1."""
@@ -82,7 +86,7 @@ class Stacks:
         if not names:
             null = pl.Series([None], dtype=pl.Categorical())
             return null.new_from_index(0, self.activities.height)
-        return self.events["name"].gather(self.rows(kind, names))
+        return take(self.events["name"], self.rows(kind, names))
 
     def _search(
         self, kind: str, names: AbstractSet[str] | None, calls: dict[_Key, _Calls], place: Int64s
@@ -96,11 +100,12 @@ class Stacks:
     @cached_property
     def _launches(self) -> tuple[np.ndarray, Int64s, dict[_Key, _Calls]]:
         """Which activities have a launch, which one of the distinct launches, and these."""
-        launched = self.activities["launch_row"]
+        launches = numbers(self.activities["launch_row"])
+        launched = launches >= 0
         # Kernels of one graph share a launch: each launch is looked up once.
-        rows, place = np.unique(launched.drop_nulls().to_numpy(), return_inverse=True)
-        calls = self.events.select("start_ns", *THREAD)[series("", rows)]
-        return launched.is_not_null().to_numpy(), place, _by_thread(calls)
+        rows, place = np.unique(launches[launched], return_inverse=True)
+        calls = pick(self.events, series("", rows.astype(np.uint32)), ("start_ns", *THREAD))
+        return launched, place, _calls(calls)
 
 
 class _Calls(NamedTuple):
@@ -111,7 +116,7 @@ class _Calls(NamedTuple):
 
 
 def enclosing(
-    events: pl.DataFrame, activities: pl.DataFrame, kind: str, names: set[str] | None = None
+    events: pl.DataFrame, activities: pl.DataFrame, kind: str, names: AbstractSet[str] | None = None
 ) -> pl.Series:
     """`Stacks.rows`, for one question."""
     return Stacks(events, activities).rows(kind, names)
@@ -121,7 +126,7 @@ def open_at(events: pl.DataFrame, calls: pl.DataFrame, kind: str) -> Int64s:
     """Row of the innermost event of `kind` open on the calling thread at each call, or -1."""
     rows = np.full(calls.height, -1, dtype=np.int64)
     if not calls.is_empty():
-        _innermost(_frames(events, kind), None, _by_thread(calls), rows)
+        _innermost(_frames(events, kind), None, _calls(calls), rows)
     return rows
 
 
@@ -142,32 +147,27 @@ def _innermost(
 
 
 def _frames(events: pl.DataFrame, kind: str) -> _Frames:
-    table = (
-        events.lazy()
-        .select("kind", "name", "start_ns", "dur_ns", *THREAD)
-        .with_row_index("row")
-        .filter(
-            (pl.col("kind") == kind) & pl.all_horizontal(pl.col("start_ns", "dur_ns").is_not_null())
-        )
-        .drop("kind")
-        .collect()
-    )
-    return _Frames(table)
+    rows = where(events["kind"] == kind)
+    for column in ("start_ns", "dur_ns"):
+        values = take(events[column], rows)
+        if values.null_count():
+            rows = rows.filter(values.is_not_null())
+    return _Frames(events, rows)
 
 
-def _thread(frames: pl.DataFrame) -> _Thread:
-    start = frames["start_ns"].to_numpy()
-    row = frames["row"].cast(pl.Int64).to_numpy()
-    return _Thread(row, start, start + frames["dur_ns"].to_numpy(), frames["code"].to_numpy())
+def _calls(calls: pl.DataFrame) -> dict[_Key, _Calls]:
+    start, threads = calls["start_ns"], calls.select(THREAD)
+    if not start.null_count():
+        begun = start.to_numpy()
+        return {key: _Calls(at, begun[at]) for key, at in _by_thread(threads).items()}
+    timed = start.is_not_null()
+    position, begun = numbers(where(timed)), start.drop_nulls().to_numpy()
+    found = _by_thread(threads.filter(timed))
+    return {key: _Calls(position[at], begun[at]) for key, at in found.items()}
 
 
-def _by_thread(calls: pl.DataFrame) -> dict[_Key, _Calls]:
-    timed = calls.select("start_ns", *THREAD).with_row_index("position")
-    parts = timed.filter(pl.col("start_ns").is_not_null()).partition_by(THREAD, as_dict=True)
-    return {
-        key: _Calls(
-            calls_of_thread["position"].cast(pl.Int64).to_numpy(),
-            calls_of_thread["start_ns"].to_numpy(),
-        )
-        for key, calls_of_thread in parts.items()
-    }
+def _by_thread(threads: pl.DataFrame) -> dict[_Key, Int64s]:
+    """Positions of the rows of each thread."""
+    at = series("at", np.arange(threads.height))
+    parts = threads.insert_column(0, at).partition_by(THREAD, as_dict=True)
+    return {key: part["at"].to_numpy() for key, part in parts.items()}

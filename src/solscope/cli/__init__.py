@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
 import os
 import sys
 import threading
@@ -26,9 +25,6 @@ from solscope.errors import SolscopeError
 
 BUG = 70
 """Exit code for an unexpected error, distinct from the documented codes 0, 1 and 2."""
-
-COLLECT_EVERY = 100_000
-"""Objects made between two runs of the garbage collector."""
 
 SWITCH_EVERY_S = 0.0005
 """How long a thread runs Python while others wait. In the usual 5 ms a core can scan 4 MB."""
@@ -87,8 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not sys.warnoptions:
         # Python hands these options on to worker processes, which `run` cannot guard.
         sys.warnoptions.append("ignore")
-    # By default the collector walks everything imported a hundred times before a command has begun.
-    gc.set_threshold(COLLECT_EVERY, 50, 50)
     # A thread that scans a file needs the interpreter for a moment after each piece of it.
     sys.setswitchinterval(SWITCH_EVERY_S)
     code = run(arguments)

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution import Attributed
 from solscope.attribution.borrow import BORROWED
 from solscope.attribution.collectives import RECORD, annotated_inputs
@@ -183,7 +184,7 @@ def _with_calls(attributed: Attributed) -> pl.DataFrame:
     )
     notes = annotated_inputs(events)
     source = rows["source_row"].replace(notes) if notes else rows["source_row"]
-    recorded = {"op": events["name"].gather(source), **inputs_of(events, source)}
+    recorded = {"op": take(events["name"], source), **inputs_of(events, source)}
     # Kernels of collectives say themselves what they send.
     own = rows["input_dims"].is_not_null() & recorded["input_dims"].is_null()
     return rows.with_columns(

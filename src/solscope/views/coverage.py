@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution import Attributed
 from solscope.attribution.roles import OTHER
 from solscope.views.percent import percent_of
@@ -39,7 +40,7 @@ def coverage(attributed: Attributed) -> CoverageSummary:
             None, _classified(rows), _generic(rows), None, None, None, None, None
         )
     rows = attributed.activities
-    dims = attributed.profile.events["input_dims"].gather(rows["op_row"])
+    dims = take(attributed.profile.events["input_dims"], rows["op_row"])
     return CoverageSummary(
         linked_pct=share(rows, pl.col("launch_row").is_not_null()),
         classified_pct=_classified(rows),

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.arrays import holds
+from solscope.arrays import holds, take
 from solscope.attribution import Attributed
 from solscope.attribution.graphs import graph_calls, replayed
 from solscope.intervals import overlap, union
@@ -137,7 +137,7 @@ def _rows(attributed: Attributed) -> pl.DataFrame:
     else:
         every = attributed.activities.select("kind", *texts, "types_borrowed", "dur_ns", "op_row")
         table = every.filter(pl.col("kind") == "kernel")
-        types = attributed.profile.events["input_types"].gather(table["op_row"])
+        types = take(attributed.profile.events["input_types"], table["op_row"])
         rows = table.select(
             *texts,
             pl.coalesce(types, "types_borrowed").alias("types"),

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.arrays import series
+from solscope.arrays import series, take
 from solscope.attribution import Attributed
 from solscope.events import LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, Intervals, gaps, overlap, union
@@ -63,7 +63,7 @@ def idle_gaps(attributed: Attributed, activities: pl.DataFrame, busy: Intervals)
     if idle.start.size:
         parts = _tile(attributed.profile.events, activities, idle)
     largest = np.stack([parts[cause] for cause in CAUSES]).argmax(axis=0)
-    causes = pl.Series("cause", list(CAUSES)).gather(series("", largest))
+    causes = take(pl.Series("cause", list(CAUSES)), series("", largest))
     numbers = {"start_ns": idle.start, "end_ns": idle.end, **parts}
     table = pl.DataFrame([series(name, values) for name, values in numbers.items()])
     return table.insert_column(2, causes)
@@ -105,7 +105,7 @@ def launch_ending(activities: pl.DataFrame, idle: Intervals, calls: pl.DataFrame
     """Start and thread of the launch of the activity that ends each gap; null when unknown."""
     first = activities.select("start_ns", "launch_row").sort("start_ns", maintain_order=True)
     index = np.searchsorted(first["start_ns"].to_numpy(), idle.end, side="left")
-    rows = first["launch_row"].gather(series("", np.minimum(index, first.height - 1)))
+    rows = take(first["launch_row"], series("", np.minimum(index, first.height - 1)))
     return pl.DataFrame({"row": rows}).join(calls, on="row", how="left", maintain_order="left")
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution import Attributed
 from solscope.attribution.expected import Expected, verdicts, with_doubt, with_expected
 from solscope.attribution.phases import first_shape
@@ -172,7 +173,7 @@ def _experts(attributed: Attributed, config: Config) -> Iterator[Doubt]:
     if rows.height and expected is None:
         yield Doubt("states no experts, but a router was found", about)
         return
-    dims = attributed.profile.events["input_dims"].gather(rows["op_row"]).cast(pl.String)
+    dims = take(attributed.profile.events["input_dims"], rows["op_row"]).cast(pl.String)
     outputs = Counter(
         shape.outer for text in dims.drop_nulls() if (shape := product_of(text)) is not None
     )
@@ -188,7 +189,7 @@ def _heads(attributed: Attributed, config: Config) -> Iterator[Doubt]:
     rows = attributed.activities.filter(pl.col("category").cast(pl.String) == "attention")
     names = rows["op"].cast(pl.String)
     asked = rows.filter(names.str.contains("scaled_dot_product").fill_null(False))
-    dims = attributed.profile.events["input_dims"].gather(asked["op_row"]).cast(pl.String)
+    dims = take(attributed.profile.events["input_dims"], asked["op_row"]).cast(pl.String)
     shapes = (first_shape(text) for text in dims.drop_nulls().unique())
     head_counts = Counter(shape[1] for shape in shapes if shape is not None and len(shape) == 4)
     fitting = {heads, None if heads is None else heads // ranks}

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution import Attributed
 from solscope.attribution.usual_steps import usual_steps
 from solscope.errors import InputError, UsageError
@@ -131,7 +132,7 @@ def cut_out_step(attributed: Attributed, number: int) -> Attributed:
     """
     picked = only_step(attributed, number)
     events = attributed.profile.events
-    launches = events["start_ns"].gather(picked.activities["launch_row"])
+    launches = take(events["start_ns"], picked.activities["launch_row"])
     first = pl.concat([launches, picked.activities["start_ns"]]).min()
     last = _until(attributed, number)
     of_step = set(picked.activities["row"].to_list())

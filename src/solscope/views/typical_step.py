@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.arrays import series
+from solscope.arrays import series, take
 from solscope.attribution import Attributed
 from solscope.attribution.profiler_events import profiler_time
 from solscope.attribution.usual_steps import StepBasis, UsualSteps, recording_basis, usual_steps
@@ -300,8 +300,8 @@ def _in_graph(time: DeviceTime) -> np.ndarray:
     following = np.searchsorted(
         rows["start_ns"].to_numpy(), time.gaps["end_ns"].to_numpy(), side="left"
     )
-    before = rows["launch_row"].gather(series("", np.maximum(following - 1, 0)))
-    after = rows["launch_row"].gather(series("", following))
+    before = take(rows["launch_row"], series("", np.maximum(following - 1, 0)))
+    after = take(rows["launch_row"], series("", following))
     return (before == after).fill_null(False).to_numpy()
 
 

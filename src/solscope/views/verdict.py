@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 import polars as pl
 
+from solscope.arrays import take
 from solscope.attribution import Attributed
 from solscope.attribution.usual_steps import StepBasis
 from solscope.views.device_time import DeviceTime
@@ -395,6 +396,6 @@ def _without_timeline(attributed: Attributed) -> Verdict:
 def _has_shapes(attributed: Attributed) -> bool:
     """Whether operators can be compared with their bounds: half of the GPU time has shapes."""
     rows = attributed.activities
-    own = attributed.profile.events["input_dims"].gather(rows["op_row"]).is_not_null()
+    own = take(attributed.profile.events["input_dims"], rows["op_row"]).is_not_null()
     with_shapes = rows["dur_ns"].filter(own | rows["dims_borrowed"].is_not_null())
     return 2 * int(with_shapes.sum()) >= int(rows["dur_ns"].sum())

@@ -75,9 +75,6 @@ CallRule = Callable[[Recorded], OperatorAxes]
 _NUMBER = re.compile(r"_\d+$")
 _NO_TENSOR = ("", "Scalar", "ScalarList", "TensorList", "GenericList")
 
-OPAQUE = frozenset(("vllm::moe_forward", "vllm::moe_forward_shared"))
-"""Operators that read their weights inside: `Recorded` has the tensors of inner operators too."""
-
 MOST_ELEMENTS = 1 << 50
 """A shape beyond this is damage, not a tensor."""
 

@@ -25,8 +25,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from solscope.names import OPAQUE
 from solscope.operators.base import Operator, in_suite
-from solscope.operators.calls.call import OPAQUE, CallRule, OperatorAxes, Recorded
+from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.cost import Axes, Cost, Published, element, tensor_pipe
 from solscope.operators.routing import expert_costs, published_experts
 from solscope.operators.suite_axes import SuiteSizes, expert_sizes
