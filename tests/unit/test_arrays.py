@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_series_equal
 
 from solscope import arrays
-from solscope.arrays import holds, positions, series
+from solscope.arrays import holds, numbers, pick, positions, series, take, where
 
 ARRAYS = {
     "int64": np.array([-(2**63), 0, 2**63 - 1]),
@@ -92,3 +92,32 @@ def test_chunks_do_not_matter() -> None:
     parts = [pl.Series(["x", "a"], dtype=pl.Categorical()) for _ in range(3)]
     names = pl.concat(parts, rechunk=False)
     assert holds(names, lambda texts: texts == "a").to_list() == [False, True] * 3
+
+
+@pytest.mark.parametrize("dtype", [pl.UInt32, pl.Int64])
+@pytest.mark.parametrize("rows", [[2, None, 0], [None, None], [], [1]])
+def test_rows_are_taken_as_a_query_takes_them(
+    dtype: type[pl.DataType], rows: list[int | None]
+) -> None:
+    values = pl.Series("a", ["x", None, "y"], dtype=pl.Categorical)
+    at = pl.Series(rows, dtype=dtype)
+    assert_series_equal(take(values, at), values.gather(at))
+    assert numbers(at).tolist() == [-1 if row is None else row for row in rows]
+    table = pl.DataFrame({"a": values, "b": [1, 2, 3]})
+    expected = table.select(pl.all().gather(at))
+    assert pick(table, at, ("b", "a")).equals(expected.select("b", "a"))
+
+
+def test_a_row_past_the_end_is_refused() -> None:
+    with pytest.raises(pl.exceptions.OutOfBoundsError):
+        take(pl.Series([1]), pl.Series([1], dtype=pl.UInt32))
+
+
+def test_null_is_not_where_something_is_true() -> None:
+    assert where(pl.Series([True, None, False, True])).to_list() == [0, 3]
+    assert where(pl.Series([], dtype=pl.Boolean)).to_list() == []
+
+
+def test_no_text_holds_where_there_is_none() -> None:
+    names = pl.Series([None, None], dtype=pl.Categorical)
+    assert holds(names, lambda texts: texts == "a").to_list() == [None, None]

@@ -110,8 +110,11 @@ def _add_operator(table: pl.DataFrame, rules: RuleSet) -> pl.DataFrame:
     """The catalog operator that a kernel implements, where its rule names one."""
     operators = {rule.id: rule.operator for rule in rules.rules if rule.operator is not None}
     named = (
-        table["rule"]
+        pl.col("rule")
         .cast(pl.String)
         .replace_strict(operators, default=None, return_dtype=pl.String)
+        .cast(pl.Categorical)
     )
-    return table.with_columns(named.cast(pl.Categorical).alias("operator"))
+    return table.with_columns(
+        (pl.lit(None, pl.Categorical) if table.is_empty() else named).alias("operator")
+    )

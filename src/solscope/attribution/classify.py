@@ -20,6 +20,12 @@ ENTRY_POINTS = "solscope.rules"
 """Group of entry points under which another package registers the path of a rules file."""
 
 # What these kinds are is known without looking at their name.
+_ADDED: dict[str, pl.DataType] = {
+    "category": pl.Enum(CATEGORIES),
+    "rule": pl.Categorical(),
+    "detail": pl.Categorical(),
+    "generic": pl.Boolean(),
+}
 _BY_KIND: dict[str, Category] = {"memcpy": "memcpy", "memset": "memset", "graph": "other"}
 
 
@@ -66,9 +72,11 @@ def classify(gpu: pl.DataFrame, rules: RuleSet) -> pl.DataFrame:
     Reads `kind`, `name` and, where there is one, `op` (name of the linked CPU operator, null when
     unknown). Each distinct combination is matched once; rows keep their order.
     """
+    if gpu.is_empty():
+        return gpu.with_columns(pl.lit(None, kind).alias(name) for name, kind in _ADDED.items())
     keys = [column for column in ("kind", "name", "op") if column in gpu.columns]
     unique = gpu.select(keys).unique()
-    matches = _match_rows(unique.select(pl.col(keys).cast(pl.String)), rules)
+    matches = _match_rows(unique, rules)
     added = pl.DataFrame(
         {
             "category": [match.category for match in matches],
@@ -76,22 +84,17 @@ def classify(gpu: pl.DataFrame, rules: RuleSet) -> pl.DataFrame:
             "detail": [match.detail for match in matches],
             "generic": [match.generic for match in matches],
         },
-        schema={
-            "category": pl.Enum(CATEGORIES),
-            "rule": pl.Categorical(),
-            "detail": pl.Categorical(),
-            "generic": pl.Boolean(),
-        },
+        schema=_ADDED,
     )
     table = pl.concat([unique, added], how="horizontal")
     return gpu.join(table, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _match_rows(rows: pl.DataFrame, rules: RuleSet) -> list[Match]:
-    names = rows["name"].fill_null("").to_list()
-    ops = rows["op"].to_list() if "op" in rows.columns else [None] * len(names)
-    by_name = rules.match_all(names, ops)
+    texts = {column.name: column.cast(pl.String).to_list() for column in rows}
+    names = [name or "" for name in texts["name"]]
+    by_name = rules.match_all(names, texts.get("op", [None] * len(names)))
     return [
         Match(category=_BY_KIND[kind]) if kind in _BY_KIND else match
-        for kind, match in zip(rows["kind"], by_name, strict=True)
+        for kind, match in zip(texts["kind"], by_name, strict=True)
     ]

@@ -9,7 +9,7 @@ not sure, whatever speaks for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -173,8 +173,25 @@ def known_patterns() -> frozenset[str]:
 
 def lookup(evidence: pl.Series, subject: str) -> pl.Series:
     """Confidence of each evidence; null where there is none."""
+    table = evidence.alias(f"{subject}_evidence").to_frame()
+    return table.select(confidence_columns(table, [subject])).to_series().alias(evidence.name)
+
+
+def confidence_columns(table: pl.DataFrame, subjects: Sequence[str] = SUBJECTS) -> list[pl.Expr]:
+    """`{subject}_confidence` for the `{subject}_evidence` of a table; null where there is none."""
+    texts = {subject: pl.col(f"{subject}_evidence").cast(pl.String) for subject in subjects}
+    seen = table.select(text.unique().implode().alias(subject) for subject, text in texts.items())
+    return [
+        text.replace_strict(
+            _sure(seen[subject][0].to_list(), subject), default=None, return_dtype=pl.Float32
+        ).alias(f"{subject}_confidence")
+        for subject, text in texts.items()
+    ]
+
+
+def _sure(evidence: Iterable[str | None], subject: str) -> dict[str, float]:
+    """Confidence by evidence."""
     shares = measured()[subject]
-    texts = evidence.cast(pl.String)
-    seen = texts.unique().drop_nulls()
-    table = {text: STATED.get(text, shares.get(text, UNSEEN)) for text in seen}
-    return texts.replace_strict(table, default=None, return_dtype=pl.Float32)
+    return {
+        text: STATED.get(text, shares.get(text, UNSEEN)) for text in evidence if text is not None
+    }

@@ -24,10 +24,10 @@ from solscope.attribution.confidence import (
     SUBJECTS,
     Edge,
     Model,
+    confidence_columns,
     grade,
     kind_evidence,
     layer_evidence,
-    lookup,
     role_evidence,
 )
 from solscope.attribution.layers import find_layers, model_of, stack_models
@@ -140,9 +140,8 @@ def _with_confidence(table: pl.DataFrame) -> pl.DataFrame:
 
     What was wrong more often than right is not claimed.
     """
-    confidences = [lookup(table[f"{s}_evidence"], s).alias(f"{s}_confidence") for s in SUBJECTS]
     named = pl.col("role").is_not_null() & (pl.col("role_confidence") < LEAST)
-    return table.with_columns(confidences).with_columns(
+    return table.with_columns(confidence_columns(table)).with_columns(
         pl.min_horizontal("layer_confidence", "role_confidence").alias("confidence"),
         pl.when(named)
         .then(pl.lit(OTHER))
@@ -195,6 +194,8 @@ def _place_transfers(
 
     Between layers they belong to none: they run beside the model (offloaded weights, say).
     """
+    if not (sequence == Letter.TRANSFER.value).any():
+        return
     sides = {
         "prologue": _outside("prologue", OTHER, "transfer"),
         "epilogue": _outside("epilogue", "sampler", "transfer"),
@@ -219,15 +220,12 @@ def _place_transfers(
 
 def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list[str]]]:
     """Rows and letters of each pass on each device, in the order in which the kernels ran."""
+    moves = sequence != Letter.TRANSFER.value
+    timed = pl.col("pass").is_not_null() & pl.col("start_ns").is_not_null()
     work = table.select(
-        "rank", "device", "pass", "start_ns", pl.int_range(pl.len()).alias("at")
-    ).with_columns(sequence)
-    in_passes = work.filter(
-        pl.col("pass").is_not_null()
-        & pl.col("start_ns").is_not_null()
-        & (pl.col("letter") != Letter.TRANSFER)
+        "rank", "device", "pass", "start_ns", sequence, pl.int_range(pl.len()).alias("at")
     )
-    ordered = in_passes.sort("start_ns", maintain_order=True)
+    ordered = work.filter(timed, moves).sort("start_ns", maintain_order=True)
     return [
         (of_pass["at"].to_numpy(), of_pass["letter"].to_list())
         for of_pass in ordered.partition_by(["rank", "device", "pass"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 import polars as pl
+from msgspec.structs import fields
 
 from solscope.arrays import take
 from solscope.attribution import Attributed
@@ -34,35 +37,34 @@ class CoverageSummary(msgspec.Struct, frozen=True):
 
 def coverage(attributed: Attributed) -> CoverageSummary:
     """How much of the GPU time is linked, classified, and has an operator and shapes."""
+    known = {"classified": pl.col("category") != "other", "generic": pl.col("generic")}
     if attributed.profile.is_aggregate:
         rows = attributed.aggregates.select("category", "generic", dur_ns="total_ns")
-        return CoverageSummary(
-            None, _classified(rows), _generic(rows), None, None, None, None, None
-        )
-    rows = attributed.activities
-    dims = take(attributed.profile.events["input_dims"], rows["op_row"])
+    else:
+        rows = attributed.activities
+        dims = take(attributed.profile.events["input_dims"], rows["op_row"])
+        known |= {
+            "linked": pl.col("launch_row").is_not_null(),
+            "op": pl.col("op_row").is_not_null(),
+            "shapes": pl.lit(dims).is_not_null(),
+            "operator": pl.col("operator").is_not_null(),
+            "layer": pl.col("place").is_not_null(),
+            "role": pl.col("role").is_not_null() & (pl.col("role") != OTHER),
+        }
+    found = shares(rows, known)
     return CoverageSummary(
-        linked_pct=share(rows, pl.col("launch_row").is_not_null()),
-        classified_pct=_classified(rows),
-        generic_pct=_generic(rows),
-        op_pct=share(rows, pl.col("op_row").is_not_null()),
-        shapes_pct=share(rows.with_columns(dims.alias("dims")), pl.col("dims").is_not_null()),
-        operator_pct=share(rows, pl.col("operator").is_not_null()),
-        layer_pct=share(rows, pl.col("place").is_not_null()),
-        role_pct=share(rows, pl.col("role").is_not_null() & (pl.col("role") != OTHER)),
+        **{f.name: found.get(f.name.removesuffix("_pct")) for f in fields(CoverageSummary)}
     )
 
 
 def share(rows: pl.DataFrame, which: pl.Expr) -> float | None:
     """Share of `dur_ns` in the rows that `which` selects, percent; null if there is no time."""
+    return shares(rows, {"which": which})["which"]
+
+
+def shares(rows: pl.DataFrame, which: Mapping[str, pl.Expr]) -> dict[str, float | None]:
+    """`share` for each of several."""
     time = pl.col("dur_ns")
-    covered, total = rows.select(time.filter(which).sum(), time.sum().alias("total")).row(0)
-    return percent_of(covered, total)
-
-
-def _classified(rows: pl.DataFrame) -> float | None:
-    return share(rows, pl.col("category") != "other")
-
-
-def _generic(rows: pl.DataFrame) -> float | None:
-    return share(rows, pl.col("generic"))
+    sums = [time.filter(chosen).sum().alias(name) for name, chosen in which.items()]
+    *covered, total = rows.select(*sums, time.sum().alias("total")).row(0)
+    return {name: percent_of(part, total) for name, part in zip(which, covered, strict=True)}
