@@ -514,8 +514,10 @@ class Both(msgspec.Struct, frozen=True):
     regression: bool
     named: int
     """How many of them are among the causes."""
+    in_sentence: bool
+    """Whether the sentence names both."""
     said: bool
-    """Whether the sentence names both, or says that a part is unexplained."""
+    """Whether it does, or says that a part is unexplained."""
     confident_wrong: bool
     sentence: str
 
@@ -536,22 +538,22 @@ def judged_both(label: str, base: Base, faults: set[str], run: Observations) -> 
     found = diagnose_runs(base.normal, run)
     first = found.causes[0]
     named = [cause for cause in found.causes if cause.id in faults]
+    in_sentence = len(named) == 2 and all(cause.title in found.sentence for cause in named)
     return Both(
         label,
         base.name,
         found.verdict == "regression",
         len(named),
-        first.id == "unknown"
-        or (len(named) == 2 and all(cause.title in found.sentence for cause in named))
-        or found.sentence.endswith("the rest is unexplained."),
+        in_sentence,
+        first.id == "unknown" or in_sentence or found.sentence.endswith("the rest is unexplained."),
         first.id not in (*faults, "unknown") and first.confidence >= SURE,
         found.sentence,
     )
 
 
 def table_both(rows: Sequence[Both]) -> Iterator[str]:
-    yield "| faults | bases | regression | both named | one named | both or a rest in a sentence |"
-    yield "|---|--:|--:|--:|--:|--:|"
+    yield "| faults | bases | regression | both named | one named | both in words | or a rest |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
     names = list(dict.fromkeys(row.faults for row in rows))
     for name, chosen in [(n, [r for r in rows if r.faults == n]) for n in names] + [
         ("**all**", list(rows))
@@ -561,6 +563,7 @@ def table_both(rows: Sequence[Both]) -> Iterator[str]:
             sum(row.regression for row in chosen),
             sum(row.named == 2 for row in chosen),
             sum(row.named == 1 for row in chosen),
+            sum(row.in_sentence for row in chosen),
             sum(row.said for row in chosen),
         )
         yield f"| {name} | {' | '.join(map(str, columns))} |"

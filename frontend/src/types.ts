@@ -739,6 +739,7 @@ export interface NamedCause {
   against: string[];
   explains_pct: number | null;
   confirm: string;
+  part_pct: number | null;
 }
 
 export interface NextEvent {

@@ -25,7 +25,12 @@ from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.verdict.judging import Scope, Verdict, judge, scope_of
 from solscope.diagnose.verdict.latent import Latent, latent_changes
 from solscope.diagnose.verdict.naming import causes_of, hidden_causes, less_sure, ranking_of_tail
-from solscope.diagnose.verdict.outliers import Outliers, outliers_of, rank_slow_steps
+from solscope.diagnose.verdict.outliers import (
+    Outliers,
+    outliers_of,
+    rank_slow_steps,
+    with_explained_tail,
+)
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, rank, unknown
 from solscope.diagnose.verdict.wording import sentence_of
 from solscope.readers.packed import Observations
@@ -154,13 +159,14 @@ def _refused(units: Units, limits: Thresholds) -> Diagnosis:
 
 def _diagnosed(f: Findings, *, usual: bool) -> Diagnosis:
     ranking = rank(f)
+    of_slow_steps = rank_slow_steps(f)
+    f = with_explained_tail(f, of_slow_steps)
     verdict = judge(f, ranking, usual=usual)
     scope = scope_of(f, verdict)
-    of_slow_steps = rank_slow_steps(f)
     if scope == "tail" and verdict == "regression":
         ranking = ranking_of_tail(ranking, of_slow_steps)
     causes = causes_of(f, ranking, verdict)
-    if scope == "tail" and f.tails.by_size:
+    if scope == "tail" and (f.tails.by_size or f.tails.by_cause):
         causes = less_sure(f, causes)
     named = {cause.id for cause in causes} if verdict == "workload_changed" else set()
     latent = [item for item in latent_changes(f, ranking, verdict) if item.id not in named]

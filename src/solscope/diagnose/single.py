@@ -20,7 +20,7 @@ from solscope.diagnose.changes.decompose import Component
 from solscope.diagnose.changes.steadiness import Drift, Movement, movement
 from solscope.diagnose.compared import RunSummary, interruptions, summary_of
 from solscope.diagnose.findings.findings import Findings, find
-from solscope.diagnose.matching.parts import Parts, compare_parts
+from solscope.diagnose.matching.parts import Parts, compare_parts, in_one_state
 from solscope.diagnose.matching.units import Side, fit_steps
 from solscope.diagnose.observe import observe
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
@@ -134,26 +134,12 @@ def _few_slow(moves: Movement, limits: Thresholds) -> bool:
 def _alike(seen: _Seen, limits: Thresholds) -> SingleDiagnosis:
     """A few slow steps: a pattern if one known cause explains them, else accidents."""
     pattern: Steadiness = "bursty" if seen.movement.spacing is None else "periodic"
-    if _in_one_place(seen):
+    slow = seen.rows[seen.movement.slow]
+    if in_one_state(seen.run, np.setdiff1d(seen.side.fit, slow), slow):
         findings, ranking = _explained(seen, pattern, limits)
         if ranking is not None and ranking.causes[0].id != UNKNOWN:
             return _diagnosis(seen, pattern, findings, ranking)
     return _diagnosis(seen, "steady", None, None)
-
-
-def _in_one_place(seen: _Seen) -> bool:
-    """Whether each slow step is longer in the same state of the GPU than others of its phase."""
-    phases = np.array([step.phase or "" for step in seen.run.steps])
-    states = np.array([tile.ns for tile in seen.run.tiles], dtype=np.float64)
-    slow = seen.rows[seen.movement.slow]
-    usual = np.setdiff1d(seen.side.fit, slow)
-    longest = set()
-    for row in slow.tolist():
-        alike = usual[phases[usual] == phases[row]]
-        if not alike.size:
-            return False
-        longest.add(int(np.argmax(states[:, row] - np.median(states[:, alike], axis=1))))
-    return len(longest) == 1
 
 
 def _explained(

@@ -208,3 +208,14 @@ def test_causes_within_the_noise_are_listed_as_hidden_changes() -> None:
     assert [cause.id for cause in result.hidden_causes] == [
         item.id for item in result.latent if item.component == "cause"
     ]
+
+
+def test_what_would_prove_a_cause_is_listed_where_none_fits() -> None:
+    normal = EAGER.run()
+    abnormal = slower_host(EAGER, 2, oncpu_ns=0.5e9, runq_ns=0.48e9, ctx_invol=200.0).run(3)
+    assert diagnose_runs(normal, abnormal).causes[0].id == "cpu_contention"
+    result = diagnose_runs(without_sensors(normal), without_sensors(abnormal))
+    assert result.causes[0].id == "unknown"
+    assert "run-queue time was not sampled" in result.missing_evidence
+    assert "CPU quota and throttling were not sampled" in result.missing_evidence
+    assert not any("median host operator" in text for text in result.missing_evidence)

@@ -252,3 +252,38 @@ def test_a_typical_step_that_got_faster_is_no_part_of_a_regression(
         outcome=SimpleNamespace(floor=0.03),
     )
     assert scope_of(findings, "regression") == scope
+
+
+def only(step: int) -> Callable[[int], float]:
+    return lambda at: 2.8 if at == step else 0.0
+
+
+def three_of_60(at: int) -> float:
+    return 2.8 if at in (12, 29, 51) else 0.0
+
+
+def test_a_few_slow_steps_with_one_known_cause_are_a_regression_of_the_tail() -> None:
+    """Their number is not significant, and none of them is far beyond the normal run."""
+    result = diagnosed(62, three_of_60)
+    assert (result.verdict, result.scope) == ("regression", "tail")
+    assert result.causes[0].id == "slow_section"
+    assert result.causes[0].confidence <= 0.75
+    assert "(p = 0.24), but all are longer in the same state of the GPU" in result.sentence
+    base = GRAPH.but(steps=62)
+    slow = longer(base.run(3), "idle.host:schedule", three_of_60)
+    back = diagnose_runs(slow, base.run())
+    assert (back.verdict, back.scope) == ("improvement", "tail")
+
+
+def test_a_few_slow_steps_are_undecided_where_anything_speaks_against_it() -> None:
+    base = GRAPH.but(steps=62)
+    states = ("idle.host:schedule", "compute.gemm", "idle.launch_wait")
+    unlike = base.run(3)
+    for at, tile in zip((12, 29, 51), states, strict=True):
+        unlike = longer(unlike, tile, only(at))
+    unknown = longer(base.run(3), "compute.gemm", three_of_60)
+    slow = longer(base.run(3), "idle.host:schedule", three_of_60)
+    before = longer(base.run(), "idle.host:schedule", only(20))
+    for normal, abnormal in ((base.run(), unlike), (base.run(), unknown), (before, slow)):
+        result = diagnose_runs(normal, abnormal)
+        assert result.verdict == "no_change"

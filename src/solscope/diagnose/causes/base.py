@@ -41,6 +41,9 @@ class Cause:
     """None may hold."""
     confirm: str = ""
     """What to run next to confirm it."""
+    own: tuple[str, ...] = ()
+    """Families of components that only this cause fills: what they hold of the difference is its
+    part where another cause is there too. Empty if its time cannot be told from that of others."""
     can_hide: bool = False
     """True when it can be there without slowing anything down; it is then listed as latent."""
     detail: Callable[[Findings], str] | None = None

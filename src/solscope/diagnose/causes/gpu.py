@@ -40,6 +40,7 @@ CAUSES = (
             work.batch_differs,
             work.kernel_set_changed,
         ),
+        own=("compute", "launch_wait", "comm"),
         confirm="list the GPU's processes (`nvidia-smi`); move the other one away and compare "
         "again",
         can_hide=True,
@@ -53,6 +54,7 @@ CAUSES = (
         required=(gpu.slower_by_itself, gpu.kernels_slower),
         explains=explained_by_clock,
         supporting=(Support(1.0, gpu.limited), Support(0.5, gpu.all_kernels_slower)),
+        own=("compute",),
         confirm="`nvidia-smi -q -d CLOCK,PERFORMANCE,POWER`: clock event reasons, power cap, "
         "temperature",
         can_hide=True,
@@ -68,6 +70,7 @@ CAUSES = (
         explains=in_families("memcpy", "sync", "launch_wait"),
         supporting=(Support(1.0, gpu.pcie_traffic), Support(0.5, gpu.kernels_same)),
         forbidden=(gpu.kernels_slower_like_copies, work.more_pageable),
+        own=("memcpy",),
         confirm="`nvidia-smi dmon -s t` for the traffic, `nvidia-smi -q -d PCI` for link width and "
         "generation",
         can_hide=True,
@@ -83,6 +86,7 @@ CAUSES = (
         explains=in_families("comm"),
         supporting=(Support(0.5, gpu.kernels_same), Support(1.0, gpu.gpu_link_traffic)),
         forbidden=(gpu.kernels_slower_like_communication,),
+        own=("comm",),
         confirm="compare the ranks of the run (`solscope show FOLDER`): a rank that waits less "
         "than the others is the late one; run nccl-tests on the same GPUs",
         can_hide=True,

@@ -22,6 +22,8 @@ def looks_like_collections(f: Findings) -> Answer:
     """A running thread pauses for long, or with a grown heap, in one section of plain Python."""
     if host.collections_grew(f).holds is not None:
         return Answer(False, "garbage collections are recorded and do not explain it")
+    if (blocked := host.stopped(f)).holds:
+        return Answer(False, blocked.text)
     heap = any_of(host.heap_grew, host.long_pause)
     answers = [
         check(f) for check in (host.in_one_section, host.runs_longer, host.plain_python, heap)
@@ -90,7 +92,8 @@ CAUSES = (
             Support(0.7, host.long_pause),
             Support(1.0, host.heap_grew),
         ),
-        forbidden=(host.waits_for_core, host.throttled, host.more_io, host.stopped),
+        forbidden=(host.waits_for_core, host.throttled, host.more_io),
+        own=("gc",),
         confirm="set gc.callbacks to count and time collections, or run once with gc.freeze() or "
         "gc.disable()",
     ),
@@ -132,9 +135,10 @@ CAUSES = (
             host.throttled,
             host.process_stopped,
             host.fewer_cores,
-            host.collections_grew,
+            host.collections_in_sections,
             work.graphs_lost,
         ),
+        own=("host",),
         confirm="`py-spy record --pid PID --format speedscope`, or annotate inside that section",
         detail=host.section_detail,
     ),

@@ -34,7 +34,8 @@ CAUSES = (
         required=(work.more_syncs,),
         explains=in_families(*host.HOST, "launch_wait", "memcpy"),
         supporting=(Support(0.5, gpu.kernels_same),),
-        forbidden=(work.more_allocations, work.more_pageable),
+        forbidden=(work.syncs_of_allocations, work.more_pageable),
+        own=("sync",),
         confirm="torch.cuda.set_sync_debug_mode('warn') prints where each synchronization comes "
         "from",
         can_hide=True,
@@ -107,6 +108,7 @@ CAUSES = (
         required=(work.more_allocations,),
         explains=in_families(*host.HOST, "launch_wait"),
         supporting=(Support(0.5, gpu.kernels_same),),
+        own=("alloc",),
         confirm="torch.cuda.memory_stats(): num_alloc_retries, num_ooms, segment counts; search "
         "for empty_cache()",
         can_hide=True,

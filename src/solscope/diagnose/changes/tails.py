@@ -80,6 +80,8 @@ class Tails:
     by_size: bool
     """True when `worse` or `better` rests on how long the slow steps take, because they are too few
     for a test of their number."""
+    by_cause: bool = False
+    """True when it rests on one known cause that all of them share, for the same reason."""
 
 
 def compare_tails(units: Units, limits: Thresholds) -> Tails:

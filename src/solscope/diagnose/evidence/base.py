@@ -34,15 +34,19 @@ def statement(check: Check) -> str:
 
 
 def any_of(*checks: Check) -> Check:
-    """Holds when one of the checks does; null if none does and one is unknown."""
+    """Holds when one of the checks does; null if none does and one is unknown.
+
+    The text is that of the checks that decide: those that hold, those that are unknown, or all.
+    """
 
     def any_check(findings: Findings) -> Answer:
         answers = [check(findings) for check in checks]
         yes = [answer for answer in answers if answer.holds]
         if yes:
             return Answer(True, SEPARATOR.join(answer.text for answer in yes))
-        unknown = any(answer.holds is None for answer in answers)
-        return Answer(None if unknown else False, SEPARATOR.join(a.text for a in answers))
+        unknown = [answer for answer in answers if answer.holds is None]
+        text = SEPARATOR.join(answer.text for answer in unknown or answers)
+        return Answer(None if unknown else False, text)
 
     quoted = [f'"{statement(check).rstrip(".")}"' for check in checks]
     any_check.__doc__ = f"Any of: {', '.join(quoted)}."

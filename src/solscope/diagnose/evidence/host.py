@@ -58,7 +58,9 @@ def stopped(f: Findings) -> Answer:
 def process_stopped(f: Findings) -> Answer:
     """All threads of the process stall at times, not only the main one."""
     main, others = stopped(f), f.sensors.other_threads
-    if main.holds is None or others is None or others.normal < f.limits.other_threads_cores:
+    if main.holds is None:
+        return main
+    if others is None or others.normal < f.limits.other_threads_cores:
         return Answer(None, "the process has no other threads")
     assert f.sensors.blocked is not None
     lost = f.sensors.blocked.delta / 100
@@ -185,9 +187,10 @@ def many_cores_busy(f: Findings) -> Answer:
 def slower_beside_others(f: Findings) -> Answer:
     """All host operators take longer, everywhere, while something else uses the machine."""
     answers = (slower_ops(f), foreign_cpu(f), everywhere(f))
+    unknown = [answer.text for answer in answers if answer.holds is None]
+    if unknown and all(answer.holds is not False for answer in answers):
+        return Answer(None, "; ".join(unknown))
     text = "; ".join(answer.text for answer in answers[:2])
-    if any(answer.holds is None for answer in answers):
-        return Answer(None, text)
     return Answer(all(answer.holds for answer in answers), text)
 
 
@@ -296,14 +299,20 @@ def memory_pressure(f: Findings) -> Answer:
 
 def worst_section(f: Findings) -> SectionPair | None:
     """The annotated section that grew most."""
-    grown = [s for s in f.host.sections if s.grown_ms > 0]
+    grown = [s for s in _sections(f) if s.grown_ms > 0]
     return grown[0] if grown else None
+
+
+def _sections(f: Findings) -> list[SectionPair]:
+    """Annotated sections of the program, the one that grew most first; a collection is none."""
+    return [section for section in f.host.sections if not _is_gc(section.name)]
 
 
 def section_share(f: Findings, section: SectionPair) -> tuple[float, float]:
     """A section's part of the growth of all sections, and of their normal time, on the GPU."""
-    growth = sum(max(0.0, s.grown_ms) for s in f.host.sections)
-    usual = sum(s.idle_ms.normal for s in f.host.sections)
+    sections = _sections(f)
+    growth = sum(max(0.0, s.grown_ms) for s in sections)
+    usual = sum(s.idle_ms.normal for s in sections)
     return section.grown_ms / growth if growth else 0.0, (
         section.idle_ms.normal / usual if usual else 0.0
     )
@@ -378,7 +387,7 @@ def regular(f: Findings) -> Answer:
 
 def long_pause(f: Findings) -> Answer:
     """The host pauses for long."""
-    section = worst_section(f)
+    section = next((s for s in f.host.sections if s.grown_ms > 0), None)
     if section is None:
         return Answer(None, "no annotated section grew")
     per_call = section.own_ms.abnormal / max(section.calls.abnormal, 1e-9)
@@ -408,6 +417,15 @@ def collections_grew(f: Findings) -> Answer:
     share = max(counter or 0.0, (most / f.delta_ms) if f.delta_ms > 0 else 0.0)
     text = f"garbage collections take {as_percent(share)} of the added time"
     return Answer(share >= f.limits.part, text)
+
+
+def collections_in_sections(f: Findings) -> Answer:
+    """Garbage collections grew, and their time is that of the sections they ran in.
+
+    Collections that are marked on the time line have a state of their own, beside sections.
+    """
+    grew = collections_grew(f)
+    return Answer(None if grew.holds is None else grew.holds and not f.share("gc") > 0, grew.text)
 
 
 def _is_gc(name: str) -> bool:

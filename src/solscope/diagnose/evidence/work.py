@@ -234,6 +234,14 @@ def more_allocations(f: Findings) -> Answer:
     return Answer(f.host.more_calls("alloc", "free", "host_alloc"), text)
 
 
+def syncs_of_allocations(f: Findings) -> Answer:
+    """Memory is allocated or freed in the driver more often, which accounts for more syncs."""
+    more = more_allocations(f)
+    syncs, calls = f.host.calls("sync"), f.host.calls("alloc", "free", "host_alloc")
+    beyond = syncs.delta > calls.delta and f.share("sync") >= f.limits.part
+    return Answer(bool(more.holds) and not beyond, more.text)
+
+
 def more_pageable(f: Findings) -> Answer:
     """More bytes are copied from or to memory that is not pinned."""
     sizes = [_pageable_bytes(run) for run in (f.normal, f.abnormal)]

@@ -29,6 +29,19 @@ class Parts:
     slower: Int64s
 
 
+def in_one_state(run: Observations, usual: Int64s, slow: Int64s) -> bool:
+    """Whether all slow steps are longer in the same state of the GPU than others of their phase."""
+    phases = np.array([step.phase or "" for step in run.steps])
+    states = np.array([tile.ns for tile in run.tiles], dtype=np.float64)
+    longest = set()
+    for row in slow.tolist():
+        alike = usual[phases[usual] == phases[row]]
+        if not alike.size:
+            return False
+        longest.add(int(np.argmax(states[:, row] - np.median(states[:, alike], axis=1))))
+    return len(longest) == 1
+
+
 def compare_parts(
     run: Observations, parts: Parts, *, sensors: bool, limits: Thresholds = THRESHOLDS
 ) -> Units | None:

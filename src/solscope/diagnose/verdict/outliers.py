@@ -14,7 +14,7 @@ import numpy as np
 
 from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.findings.findings import Findings, find
-from solscope.diagnose.matching.parts import Parts, compare_parts
+from solscope.diagnose.matching.parts import Parts, compare_parts, in_one_state
 from solscope.diagnose.verdict.ranking import Excluded, Ranking, rank
 
 _NOT_SAMPLED = re.compile(r"\bnot (sampled|counted)\b")
@@ -73,6 +73,35 @@ def rank_slow_steps(f: Findings) -> Ranking | None:
         return None
     ranking = rank(compared)
     return for_single_steps(ranking) if f.abnormal.counters else ranking
+
+
+def with_explained_tail(f: Findings, ranking: Ranking | None) -> Findings:
+    """The findings, with a few slow steps as a change of the tail where one known cause fits them.
+
+    They are too few for a test of their number. The other run has none, all of them are longer in
+    the same state of the GPU, and `ranking` is sure of what they have in common. The runs are also
+    looked at from the other side, so that exchanging them exchanges the verdict.
+    """
+    if f.tails.worse or f.tails.better:
+        return f
+    if _one_cause(f, ranking):
+        return replace(f, tails=replace(f.tails, worse=True, unclear=False, by_cause=True))
+    if f.tails.normal.rows.size < 2 or f.swapped is None:
+        return f
+    if _one_cause(f.swapped, rank_slow_steps(f.swapped)):
+        return replace(f, tails=replace(f.tails, better=True, by_cause=True))
+    return f
+
+
+def _one_cause(f: Findings, ranking: Ranking | None) -> bool:
+    slow = f.tails.abnormal.rows
+    if ranking is None or slow.size < 2 or not f.tails.unclear or f.tails.normal.rows.size:
+        return False
+    if f.tails.p is None or ranking.first.id == UNKNOWN:
+        return False
+    rows = np.concatenate([stratum.abnormal for stratum in f.units.common])
+    usual = np.setdiff1d(rows, slow)
+    return ranking.first.confidence >= f.limits.sure and in_one_state(f.abnormal, usual, slow)
 
 
 def for_single_steps(ranking: Ranking) -> Ranking:

@@ -9,6 +9,7 @@ of the difference it explains. Confidence is the softmax of the scores, `unknown
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -35,6 +36,9 @@ class NamedCause(msgspec.Struct, frozen=True):
     """Part of the difference that it can account for."""
     confirm: str
     """What to run next to confirm it."""
+    part_pct: float | None = None
+    """Part of the difference in states of the GPU that no other cause named here fills; null when
+    it cannot be told from that of another one."""
 
 
 class Excluded(msgspec.Struct, frozen=True):
@@ -52,7 +56,8 @@ class Ranking:
     hidden: list[NamedCause]
     excluded: list[Excluded]
     missing: list[str]
-    """What was not recorded and would tell the causes named apart, in the words of the checks."""
+    """What was not recorded and would tell the causes named apart, or prove one if none is, in the
+    words of the checks."""
     failed: list[str]
     """Causes that could not be judged, and why."""
     first: NamedCause = field(init=False)
@@ -96,7 +101,7 @@ def rank(findings: Findings, among: Sequence[Cause] | None = None) -> Ranking:
         _with_confidence(findings, ordered),
         [_named(judged, 0.0) for judged in sorted(hidden, key=lambda judged: -judged.score)],
         excluded,
-        _missing(findings, ordered),
+        _missing(findings, ordered) if ordered else _would_prove(findings, excluded, among),
         failed,
     )
 
@@ -111,6 +116,20 @@ def _unanswered(findings: Findings, cause: Cause) -> list[str]:
 
 def _missing(findings: Findings, named: list[_Judged]) -> list[str]:
     texts = [text for judged in named for text in _unanswered(findings, judged.cause)]
+    return list(dict.fromkeys(texts))
+
+
+def _would_prove(
+    findings: Findings, excluded: Sequence[Excluded], among: Sequence[Cause] | None
+) -> list[str]:
+    """What was not recorded and could prove a cause that nothing speaks against."""
+    known = {cause.id: cause for cause in (causes() if among is None else among)}
+    texts = []
+    for cause in (known[item.id] for item in excluded):
+        required = [check(findings) for check in cause.required]
+        if all(answer.holds is not False for answer in required):
+            unknown = [answer.text for answer in required if answer.holds is None]
+            texts += [text for joined in unknown for text in joined.split(SEPARATOR)]
     return list(dict.fromkeys(texts))
 
 
@@ -169,10 +188,21 @@ def _with_confidence(findings: Findings, ordered: list[_Judged]) -> list[NamedCa
     scores = [judged.score for judged in ordered[:MOST_NAMED]]
     weights = [math.exp(score) for score in (*scores, findings.limits.unknown_score)]
     shares = [weight / sum(weights) for weight in weights]
+    parts = _own_parts(findings, ordered[:MOST_NAMED])
     named = [
-        _named(judged, share) for judged, share in zip(ordered[:MOST_NAMED], shares, strict=False)
+        msgspec.structs.replace(_named(judged, share), part_pct=part)
+        for judged, share, part in zip(ordered[:MOST_NAMED], shares, parts, strict=False)
     ]
     return sorted([*named, unknown(shares[-1])], key=lambda cause: -cause.confidence)
+
+
+def _own_parts(findings: Findings, ordered: list[_Judged]) -> list[float | None]:
+    """What each cause holds of the difference by itself, percent; null where two cannot be told."""
+    owned = Counter(family for judged in ordered for family in set(judged.cause.own))
+    apart = all(judged.cause.own for judged in ordered) and all(n == 1 for n in owned.values())
+    if not apart or findings.delta_ms <= 0:
+        return [None] * len(ordered)
+    return [100 * max(0.0, findings.share(*judged.cause.own)) for judged in ordered]
 
 
 def _named(judged: _Judged, confidence: float) -> NamedCause:

@@ -79,6 +79,11 @@ def _slow_steps(f: Findings, step: str) -> str:
 
 def _too_few(f: Findings) -> str:
     """Why slow steps count although their number is not significant."""
+    if f.tails.by_cause and f.tails.p is not None:
+        return (
+            f"; too few for a test of their number (p = {f.tails.p:.2f}), but all are longer in "
+            "the same state of the GPU"
+        )
     if not f.tails.by_size or f.tails.p is None:
         return ""
     slow, other = f.tails.abnormal, "normal"
@@ -176,6 +181,8 @@ def why(f: Findings, causes: list[NamedCause]) -> str:
     first, second = causes[0], causes[1] if len(causes) > 1 else None
     if first.id == UNKNOWN:
         return "no known cause fits the evidence"
+    if both := _together(f, causes):
+        return both
     rest = _rest(f, causes)
     if second is not None and first.confidence - second.confidence < f.limits.margin:
         if second.id == UNKNOWN:
@@ -183,6 +190,29 @@ def why(f: Findings, causes: list[NamedCause]) -> str:
         return f"{first.title}, or {second.title}; to decide: {first.confirm}"
     sure = "" if first.confidence >= f.limits.sure else "probably "
     return f"{sure}{first.title} ({as_percent(first.confidence)} confident){rest}"
+
+
+def _together(f: Findings, causes: list[NamedCause]) -> str:
+    """Causes that are all sure, and each hold a part of the difference; empty for fewer than two.
+
+    Sure of one beside others is what it has over `unknown`: they do not rule each other out.
+    """
+    left = next((cause.confidence for cause in causes if cause.id == UNKNOWN), 0.0)
+    sure = [
+        cause
+        for cause in causes
+        if cause.part_pct is not None
+        and cause.part_pct >= 100 * f.limits.part
+        and cause.confidence >= f.limits.sure * (cause.confidence + left)
+    ]
+    if len(sure) < 2 or sure[0].id != causes[0].id:
+        return ""
+    sure.sort(key=lambda cause: -(cause.part_pct or 0.0))
+    parts = [(cause.title, (cause.part_pct or 0.0) / 100) for cause in sure]
+    named = [f"{title} ({as_percent(part)} of the difference)" for title, part in parts]
+    known = sum(part for _, part in parts)
+    rest = "" if known >= f.limits.accounted else "; the rest is unexplained"
+    return f"several causes: {', '.join(named[:-1])} and {named[-1]}{rest}"
 
 
 def _rest(f: Findings, causes: list[NamedCause]) -> str:
