@@ -14,6 +14,7 @@ from solscope.lab import edits
 from solscope.lab.strip import PARTS, Part, stripped
 from solscope.readers.packed import Observations
 from tests.unit.diagnose.making import EAGER, GRAPH
+from tests.unit.diagnose.test_causes import slower_kernels
 
 MS = 1_000_000
 
@@ -96,3 +97,15 @@ def check_claims(sides: tuple[int, ...], combined: list[tuple[Part, ...]]) -> No
             assert "all host code" not in said
         if all(not run.sections for run in runs):
             assert "section '" not in said
+
+
+def test_less_work_is_another_workload_too() -> None:
+    """Graph replays hide shapes: longer contexts show only where attention takes longer."""
+    longer = slower_kernels(GRAPH, 2.5, "attention")
+    there = diagnose_runs(GRAPH.run(), longer.run(3))
+    back = diagnose_runs(longer.run(3), GRAPH.run())
+    assert there.verdict == back.verdict == "workload_changed"
+    assert there.causes[0].id == back.causes[0].id == "workload_context"
+    assert back.causes[0].confidence == pytest.approx(there.causes[0].confidence, abs=0.05)
+    assert "attention takes ×0.40 per call" in back.sentence
+    assert sum(cause.confidence for cause in back.causes) == pytest.approx(1.0)

@@ -33,7 +33,9 @@ def judge(f: Findings, ranking: Ranking, *, usual: bool = False) -> Verdict:
 
     With `usual`, the mean step has not changed, and only slow steps can make a difference.
     """
-    if _work_changed(f, ranking):
+    other = f.swapped if f.outcome.ratio < 1 else None
+    # Less work is more of it, seen from the other run.
+    if _work_changed(f, ranking) or (other is not None and _work_changed(other, rank(other))):
         return "workload_changed"
     verdict = _judge_alike(f, ranking)
     if usual and verdict in OPPOSITE:

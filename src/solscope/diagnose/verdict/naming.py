@@ -42,13 +42,29 @@ def causes_of(f: Findings, ranking: Ranking, verdict: Verdict) -> list[NamedCaus
         return [nothing([text, *_pace(f)], _sameness(f))]
     if verdict == "cannot_compare":
         return [unknown(1.0, ["too few steps to test anything"])]
-    work = [c for c in (*ranking.causes, *ranking.hidden) if c.family == "workload"]
-    if verdict == "workload_changed" and work:
-        rest = [c for c in ranking.causes if c.family != "workload"]
-        return _normalized([*work, *rest])
+    if verdict == "workload_changed" and (causes := _work_first(f, ranking)):
+        return causes
     if verdict == "improvement":
         return _gone(f)
     return ranking.causes
+
+
+def _work_first(f: Findings, ranking: Ranking) -> list[NamedCause]:
+    """Causes with those of the workload first; empty when there are none.
+
+    A run that is faster shows less work; how sure that is tells the comparison from the other side.
+    """
+    named = ranking.causes
+    work = {c.id: c for c in (*named, *ranking.hidden) if c.family == "workload"}
+    back = _gone(f) if f.outcome.ratio < 1 else []
+    if any(c.family == "workload" for c in back):
+        named = back
+        for cause in (c for c in back if c.family == "workload"):
+            seen = work.get(cause.id, cause)
+            work[cause.id] = msgspec.structs.replace(seen, confidence=cause.confidence)
+    if not work:
+        return []
+    return _normalized([*work.values(), *(c for c in named if c.family != "workload")])
 
 
 def less_sure(f: Findings, causes: list[NamedCause]) -> list[NamedCause]:
