@@ -121,3 +121,23 @@ def test_each_must_be_sure_and_hold_its_own_part(
     listed = [named(*cause) for cause in causes]
     left = 1 - sum(cause.confidence for cause in listed)
     assert why(found, [*listed, unknown(left)]) == said
+
+
+@pytest.mark.parametrize(("kind", "cause"), [("alloc", "allocator"), ("sync", "extra_sync")])
+def test_a_few_long_calls_count_by_the_time_that_the_gpu_waits_in_them(
+    kind: str, cause: str
+) -> None:
+    """Less than one call per step, but each takes longer than a step."""
+    base = GRAPH.but(steps=42, calls={"sync": 0})
+    every_second = np.arange(42) % 2
+    before = base.run()
+    named = {}
+    for ms in (0.05, 4.0):
+        run = edits.more_calls(base.run(3), kind, every_second, round(ms * MS))
+        result = diagnose_runs(before, run)
+        named[ms] = [c.id for c in result.causes]
+        found = find(match(before, run))
+        assert found is not None
+        assert not found.host.more_calls(kind)
+    assert named[4.0][0] == cause
+    assert cause not in named[0.05]

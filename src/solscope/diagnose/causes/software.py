@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from solscope.diagnose.causes.base import Cause, Support
 from solscope.diagnose.evidence import gpu, host, work
 from solscope.diagnose.evidence.base import in_families
@@ -23,6 +25,14 @@ def explained_by_kernels(f: Findings) -> float:
     return min(1.0, max(0.0, f.share(*families)))
 
 
+def explained_by_calls(
+    kinds: tuple[str, ...], own: str, *families: str
+) -> Callable[[Findings], float]:
+    """These families where calls are more in every step; of a few calls, the time in them only."""
+    all_of_them, in_them = in_families(*families), in_families(own)
+    return lambda f: all_of_them(f) if f.host.more_calls(*kinds) else in_them(f)
+
+
 CAUSES = (
     Cause(
         id="extra_sync",
@@ -32,7 +42,7 @@ CAUSES = (
         "`torch.cuda.synchronize()`): the queue of launched work runs dry each time.",
         strength=3.0,
         required=(work.more_syncs,),
-        explains=in_families(*host.HOST, "launch_wait", "memcpy"),
+        explains=explained_by_calls(("sync",), "sync", *host.HOST, "launch_wait", "memcpy"),
         supporting=(Support(0.5, gpu.kernels_same),),
         forbidden=(work.syncs_of_allocations, work.more_pageable),
         own=("sync",),
@@ -106,7 +116,7 @@ CAUSES = (
         "memory limit, fragmentation), and every driver call waits for the GPU.",
         strength=3.5,
         required=(work.more_allocations,),
-        explains=in_families(*host.HOST, "launch_wait"),
+        explains=explained_by_calls(work.ALLOCATING, "alloc", *host.HOST, "launch_wait"),
         supporting=(Support(0.5, gpu.kernels_same),),
         own=("alloc",),
         confirm="torch.cuda.memory_stats(): num_alloc_retries, num_ooms, segment counts; search "

@@ -17,6 +17,8 @@ ROWWISE = ("norm", "activation", "rope", "sampling", "softmax")
 """Categories whose launch grid follows the number of tokens in the step."""
 WIDTHS = {"fp8": 8, "int8": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32}
 """Bits of a data type in a kernel's name."""
+ALLOCATING = ("alloc", "free", "host_alloc")
+"""Runtime calls that allocate or free memory in the driver."""
 _PRODUCT = re.compile(r"::mm$")
 _ROWS = re.compile(r"\[\[(\d{1,9}),")
 _ATTENTION = re.compile(r"(?i)attention|attn|mla")
@@ -224,14 +226,27 @@ def more_syncs(f: Findings) -> Answer:
     """The host waits for the GPU more often."""
     syncs = f.host.calls("sync")
     text = f"{syncs.abnormal:.1f} synchronizing calls per step (normal {syncs.normal:.1f})"
-    return Answer(f.host.more_calls("sync"), text)
+    return Answer(f.host.more_calls("sync") or waits_in(f, "sync", "sync"), text)
 
 
 def more_allocations(f: Findings) -> Answer:
     """Memory is allocated or freed in the driver more often."""
-    calls = f.host.calls("alloc", "free", "host_alloc")
+    calls = f.host.calls(*ALLOCATING)
     text = f"{calls.abnormal:.1f} allocating calls per step (normal {calls.normal:.1f})"
-    return Answer(f.host.more_calls("alloc", "free", "host_alloc"), text)
+    return Answer(f.host.more_calls(*ALLOCATING) or waits_in(f, "alloc", *ALLOCATING), text)
+
+
+def waits_in(f: Findings, family: str, *kinds: str) -> bool:
+    """Whether calls that became more frequent, if seldom, hold a relevant part of the difference.
+
+    A few calls that the GPU waits for long count by that time, and not by their number.
+    """
+    calls, limits = f.host.calls(*kinds), f.limits
+    grew = calls.delta > 0 and calls.ratio >= 1 + limits.calls_grew
+    surely = any(
+        c.family == family and c.state == "changed" and c.delta_ms > 0 for c in f.parts.components
+    )
+    return grew and surely and f.delta_ms > 0 and f.share(family) >= limits.part
 
 
 def syncs_of_allocations(f: Findings) -> Answer:
