@@ -180,6 +180,16 @@ def test_a_link_or_a_clock_is_named_before_the_kernels_that_suffer_from_it(
     assert "MHz" not in result.latent[0].text
 
 
+def test_links_between_gpus_have_no_unit_that_nobody_stated() -> None:
+    """A metrics file does not say it either."""
+    slow = TWO_GPUS.but(counters={"gpu_link_receive": 3e9})
+    result = diagnose_runs(TWO_GPUS.run(), slow.run(3))
+    assert [item.text for item in result.latent] == ["links between GPUs, to this one, ×3"]
+    slow = TWO_GPUS.but(counters={"gpu_pcie_receive": 8e8})
+    result = diagnose_runs(TWO_GPUS.run(), slow.run(3))
+    assert [item.text for item in result.latent] == ["PCIe to the GPU 800,000 MB/s (200,000)"]
+
+
 def test_communication_is_named_beside_slower_kernels_if_it_lost_much_more() -> None:
     key = ("comm", "all_gather", None)
     for comm_us, named in ((30.0, False), (4200.0, True)):

@@ -203,12 +203,13 @@ def gpu_link_traffic(f: Findings) -> Answer:
 def _traffic(f: Findings, sensors: dict[str, str], name: str) -> Answer:
     texts = []
     pairs = {sensor: f.sensors.counter(sensor) for sensor in sensors}
-    # Readings of a run known by cycles have the unit that their maker chose: only ratios count.
-    unit, least = (" MB/s", f.limits.pcie_more_mbps) if f.normal.anchor is None else ("", 0.0)
     for sensor, pair in pairs.items():
+        # Of readings in a unit that nobody stated only ratios count.
+        in_mbps = f.sensors.unit(sensor) == "MB/s"
+        least = f.limits.pcie_more_mbps if in_mbps else 0.0
         if pair is not None and pair.ratio >= f.limits.pcie_grew and pair.delta > least:
-            if unit:
-                text = f"{pair.abnormal:,.0f}{unit} ({pair.normal:,.0f})"
+            if in_mbps:
+                text = f"{pair.abnormal:,.0f} MB/s ({pair.normal:,.0f})"
             else:
                 text = f"×{pair.ratio:,.0f}" if pair.normal else "from nothing"
             texts.append(f"{sensors[sensor]} {text}")

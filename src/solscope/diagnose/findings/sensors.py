@@ -31,6 +31,10 @@ class SensorFindings:
         ]
         return max(changes, key=lambda pair: abs(pair.delta)) if changes else None
 
+    def unit(self, name: str) -> str | None:
+        """The unit of a counter; null if no side has it."""
+        return next((c.unit for c in self.changes if c.name == name), None)
+
     def per_step(self, name: str) -> Pair | None:
         """A counter that grows, per step and in its own unit times seconds."""
         rate = self.counter(name)
