@@ -270,7 +270,7 @@ def captured(step: Callable[[], Any]) -> Any:
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = step()
 
     def replay() -> Any:

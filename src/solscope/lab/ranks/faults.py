@@ -22,13 +22,16 @@ from solscope.lab.ranks.plan import WORLD, Scenario
 LIMIT_S = 90
 """Seconds after which a disturbing process ends by itself."""
 GPU_DUTY = {1: 0.35, 2: 1.0}
-HOST_DUTY = {1: 0.5, 2: 1.0}
-HEAP = {1: 400_000, 2: 1_500_000}
+HOST_DUTY = {1: (0.5,), 2: (1.0,), 3: (1.0, 1.0, 1.0)}
+"""Share of the time of each process on the core of a disturbed rank."""
+HEAP = {1: 400_000, 2: 1_500_000, 3: 700_000}
 """Objects that a collection has to walk through."""
+TRACKED_FROM = 3
+"""Strength from which the collector keeps track of each object, as of a server's requests."""
 COLLECT_EVERY = 4
 """Steps from one garbage collection to the next."""
 WANDER_MS = {1: 4.0, 2: 10.0}
-TOKENS = {1: 64, 2: 256}
+TOKENS = {1: 64, 2: 256, 3: 512}
 """Requests of the rank that has more of them."""
 LINK_MTU = {1: 1500, 2: 576}
 LATE_STEPS = 5
@@ -60,7 +63,9 @@ def in_step(scenario: Scenario, rank: int, step: int, heap: list[object]) -> Non
     """What happens inside a rank at the beginning of a step."""
     if scenario.fault == "gc" and rank == scenario.rank and step % COLLECT_EVERY == 2:
         if not heap:
-            heap.extend({"at": number} for number in range(HEAP[scenario.strength]))
+            objects = range(HEAP[scenario.strength])
+            tracked = scenario.strength >= TRACKED_FROM
+            heap.extend([number] if tracked else {"at": number} for number in objects)
         gc.collect()
     # All ranks draw the same victim.
     victim = random.Random(scenario.seed * 7919 + step).randrange(WORLD)  # noqa: S311
@@ -154,10 +159,11 @@ def commands(scenario: Scenario, go: Path) -> list[list[str]]:
     """Command lines of the processes that disturb a run."""
     start = [sys.executable, "-m", "solscope.lab.ranks.faults"]
     rank, strength = scenario.rank, scenario.strength
-    if scenario.fault == "slow_gpu":
+    if scenario.fault == "slow_gpu" and scenario.how is None:
         return [[*start, "gpu", str(go), str(GPU_DUTY[strength])]]
     if scenario.fault == "slow_host" and rank is not None:
-        return [[*start, "cpu", str(go), str(HOST_DUTY[strength]), str(main_core(rank))]]
+        core = str(main_core(rank))
+        return [[*start, "cpu", str(go), str(duty), core] for duty in HOST_DUTY[strength]]
     if scenario.fault == "slow_link":
         return [[*start, "link", str(go), "2"] for _ in range(3 * strength)]
     return []

@@ -12,7 +12,7 @@ from typing import Any
 from solscope.lab.ranks.plan import WORLD, Scenario
 
 LAYERS, HIDDEN, HEAD, HEADS, KV_HEADS, INNER = 4, 2048, 128, 16, 4, 6144
-VOCABULARY, EXPERTS, CHOSEN, EXPERT_INNER, CONTEXT = 32000, 16, 4, 1024, 512
+VOCABULARY, EXPERTS, CHOSEN, EXPERT_INNER = 32000, 16, 4, 1024
 MICROBATCHES = 4
 """Parts of a batch that follow each other through a pipeline."""
 
@@ -20,12 +20,12 @@ MICROBATCHES = 4
 class Model:
     """One rank's part of the model; `step` decodes one token per request."""
 
-    def __init__(self, scenario: Scenario, rank: int, batch: int) -> None:
+    def __init__(self, scenario: Scenario, rank: int, batch: int, device: str = "cuda") -> None:
         import torch
 
         self.kind, self.rank, self.batch = scenario.parallelism, rank, batch
         self.torch = torch
-        self.device = torch.device("cuda:0")
+        self.device = torch.device(device, 0) if device == "cuda" else torch.device(device)
         split = WORLD if self.kind == "tp" else 1
         self.heads, self.kv_heads = HEADS // split, KV_HEADS // split
         self.layers = [self._layer(split) for _ in range(LAYERS)]
@@ -36,11 +36,11 @@ class Model:
         self.embedding = self._random(VOCABULARY, HIDDEN)
         self.head = self._random(HIDDEN, VOCABULARY // split)
         self.norm = self._ones()
-        length = CONTEXT + 64
+        length = scenario.context + 64
         shape = (rows, length, self.kv_heads, HEAD)
         self.keys = [self._random(*shape) for _ in range(LAYERS)]
         self.values = [self._random(*shape) for _ in range(LAYERS)]
-        place = torch.full((rows,), CONTEXT, device=self.device, dtype=torch.long)
+        place = torch.full((rows,), scenario.context, device=self.device, dtype=torch.long)
         self.place = place
         self.at = torch.arange(rows, device=self.device)
         self.mask = (torch.arange(length, device=self.device)[None] <= place[:, None])[

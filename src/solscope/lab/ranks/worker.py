@@ -11,28 +11,46 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from solscope.lab.ranks.faults import LATE_STEPS, batch_of, cores_of, in_step, main_core
+from solscope.lab.ranks.faults import (
+    LATE_STEPS,
+    batch_of,
+    cores_of,
+    in_step,
+    main_core,
+)
+from solscope.lab.ranks.hold import Hold
 from solscope.lab.ranks.model import Model
 from solscope.lab.ranks.plan import STEPS, WORLD, Scenario, scenarios
 
 
-def serve(scenario: Scenario, rank: int, out: Path, go: Path) -> None:
-    """Run one rank; writes `NAME-rankN.trace.json` and, from rank 0, `NAME-steps.json`."""
+def serve(scenario: Scenario, rank: int, out: Path, go: Path, device: str = "cuda") -> None:
+    """Run one rank; writes `NAME-rankN.trace.json` and, from rank 0, `NAME-steps.json`.
+
+    On the device `cpu` it only shows that the ranks work together.
+    """
     import torch
     import torch.distributed as dist
+    from torch.profiler import profile
 
     os.sched_setaffinity(0, cores_of(rank))
     torch.set_num_threads(1)
     same = scenario.parallelism == "tp"
     torch.manual_seed(scenario.seed if same else scenario.seed * 10 + rank)
-    dist.init_process_group("nccl", rank=rank, world_size=WORLD)
+    on_gpu = device == "cuda"
+    dist.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=WORLD)
     batch = batch_of(scenario, rank)
     with torch.no_grad():
-        model = Model(scenario, rank, batch)
+        model = Model(scenario, rank, batch, device)
         for _ in range(4):
             model.step().cpu()
-        replay = _graph(model) if scenario.graph else None
-        torch.cuda.synchronize()
+        replay = _graph(model) if scenario.graph and on_gpu else None
+        holds = scenario.how == "held" and rank == scenario.rank and on_gpu
+        hold = Hold(scenario.held) if holds else None
+        if scenario.how is not None:
+            # The profiler is made ready before anything is held; on all ranks, as they go together.
+            with profile(activities=_activities(on_gpu)):
+                model.step().cpu()
+        _synchronize(on_gpu)
         if scenario.fault == "slow_host" and rank == scenario.rank:
             # Threads of NCCL keep all cores of the rank: its link is not disturbed.
             os.sched_setaffinity(threading.get_native_id(), {main_core(rank)})
@@ -41,9 +59,13 @@ def serve(scenario: Scenario, rank: int, out: Path, go: Path) -> None:
             go.touch()
         time.sleep(1.0)
         dist.barrier()
-        trace, walls = _record(scenario, rank, model, replay, batch)
+        if hold is not None:
+            hold.start()
+        trace, walls, held = _record(scenario, rank, model, replay, batch, hold)
     name = out / f"{scenario.name}-rank{rank}.trace.json"
     trace.export_chrome_trace(str(name))
+    if hold is not None:
+        (out / f"{scenario.name}-held.json").write_text(json.dumps(held))
     if rank == 0:
         (out / f"{scenario.name}-steps.json").write_text(json.dumps(walls))
     # The store that connects the ranks lives in rank 0, which leaves last.
@@ -70,15 +92,28 @@ def _graph(model: Model) -> Any:
     return graph
 
 
-def _record(
-    scenario: Scenario, rank: int, model: Model, replay: Any, batch: int
-) -> tuple[Any, list[float]]:
-    import torch
-    from torch.profiler import ProfilerActivity, profile, record_function
+def _activities(on_gpu: bool) -> list[Any]:
+    from torch.profiler import ProfilerActivity
 
-    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    return [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+
+
+def _synchronize(on_gpu: bool) -> None:
+    import torch
+
+    if on_gpu:
+        torch.cuda.synchronize()
+
+
+def _record(
+    scenario: Scenario, rank: int, model: Model, replay: Any, batch: int, hold: Hold | None
+) -> tuple[Any, list[float], bool]:
+    """The recorder, the time of each step, and whether multiprocessors were held throughout."""
+    from torch.profiler import profile, record_function
+
+    on_gpu = model.device.type == "cuda"
     late = LATE_STEPS if scenario.fault == "late_joiner" and rank == scenario.rank else 0
-    recorder = profile(activities=activities, record_shapes=True)
+    recorder = profile(activities=_activities(on_gpu), record_shapes=True)
     heap: list[object] = []
     walls = []
     for step in range(-2, STEPS):
@@ -97,9 +132,10 @@ def _record(
             tokens.cpu()
         if step >= 0:
             walls.append(time.perf_counter() - start)
-    torch.cuda.synchronize()
+    held = hold is not None and hold.stop()
+    _synchronize(on_gpu)
     recorder.stop()
-    return recorder, walls
+    return recorder, walls, held
 
 
 if __name__ == "__main__":
