@@ -48,14 +48,14 @@ def batch_of(scenario: Scenario, rank: int) -> int:
 
 
 def cores_of(rank: int) -> set[int]:
-    """Cores of a rank's process."""
+    """Cores of a rank's process, of those that this process may use."""
     cores = sorted(os.sched_getaffinity(0))
     share = max(1, len(cores) // (WORLD + 1))
     return set(cores[rank * share : (rank + 1) * share]) or set(cores)
 
 
 def main_core(rank: int) -> int:
-    """The core on which a disturbed rank's main thread runs."""
+    """The core of a disturbed rank's main thread; not for a process that keeps to its own cores."""
     return min(cores_of(rank))
 
 

@@ -16,7 +16,6 @@ from solscope.lab.ranks.faults import (
     batch_of,
     cores_of,
     in_step,
-    main_core,
 )
 from solscope.lab.ranks.hold import Hold
 from solscope.lab.ranks.model import Model
@@ -32,7 +31,8 @@ def serve(scenario: Scenario, rank: int, out: Path, go: Path, device: str = "cud
     import torch.distributed as dist
     from torch.profiler import profile
 
-    os.sched_setaffinity(0, cores_of(rank))
+    own = cores_of(rank)
+    os.sched_setaffinity(0, own)
     torch.set_num_threads(1)
     same = scenario.parallelism == "tp"
     torch.manual_seed(scenario.seed if same else scenario.seed * 10 + rank)
@@ -53,7 +53,7 @@ def serve(scenario: Scenario, rank: int, out: Path, go: Path, device: str = "cud
         _synchronize(on_gpu)
         if scenario.fault == "slow_host" and rank == scenario.rank:
             # Threads of NCCL keep all cores of the rank: its link is not disturbed.
-            os.sched_setaffinity(threading.get_native_id(), {main_core(rank)})
+            os.sched_setaffinity(threading.get_native_id(), {min(own)})
         dist.barrier()
         if rank == 0:
             go.touch()
