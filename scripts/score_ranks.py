@@ -1,15 +1,15 @@
 """Score `ranks` and `diagnose` on runs that `solscope.lab.ranks.record` made.
 
-    python scripts/score_ranks.py FOLDER...
+    python scripts/score_ranks.py FOLDER... [--json FILE]
 
 A folder holds one half: `truth*.jsonl` and, for each run NAME in it, the traces of its ranks as
 `NAME/*` or `NAME-rank*`. Prints what everybody says of each run, the scores as a Markdown table,
-and how often a rank is named in runs drawn from the steps of controls.
+and how often a rank is named in runs drawn from the steps of controls. `--json` writes all of it.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import msgspec
@@ -41,26 +41,38 @@ def read_half(folder: Path) -> list[Recorded]:
     return runs
 
 
-def main(folders: list[str]) -> None:
+def main() -> None:
     """Print the scores of each folder."""
-    for folder in folders:
-        runs = read_half(Path(folder))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    parser.add_argument("--json", type=Path, help="write answers and scores to this file")
+    given = parser.parse_args()
+    written = []
+    for folder in given.folders:
+        runs = read_half(folder)
         scores = score_runs(runs)
-        print(f"## {Path(folder).name}: {len(runs)} runs\n")
+        print(f"## {folder.name}: {len(runs)} runs\n")
         for score in scores:
             print(_line(score))
         print("\n| method | right rank | right reason | named in controls | named though none |")
         print("|---|--:|--:|--:|--:|")
-        for row in methods(scores):
+        rows = methods(scores)
+        for row in rows:
             cells = (row.rank, row.why, row.alarms, row.wrong)
             print(f"| {row.method} | {' | '.join(map(_rate, cells))} |")
         print("\n| control | named when steps are drawn again | with ranks exchanged |")
         print("|---|--:|--:|")
-        for run in runs:
-            if run.truth.control and run.analysis.steps.size:
-                alarms = false_alarms(run)
-                print(f"| {alarms.name} | {_rate(alarms.resampled)} | {_rate(alarms.shuffled)} |")
+        drawn = [false_alarms(run) for run in runs if run.truth.control and run.analysis.steps.size]
+        for alarms in drawn:
+            print(f"| {alarms.name} | {_rate(alarms.resampled)} | {_rate(alarms.shuffled)} |")
         print()
+        written.append(
+            {"half": folder.name, "methods": rows, "false_alarms": drawn, "runs": scores}
+        )
+    if given.json:
+        given.json.write_bytes(msgspec.json.format(msgspec.json.encode(written), indent=1) + b"\n")
 
 
 def _line(score: RunScore) -> str:
@@ -75,4 +87,4 @@ def _rate(rate: Rate) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -39,6 +39,8 @@ class Truth(msgspec.Struct, frozen=True):
     culprit: int | None
     why: str | None
     control: bool
+    how: str | None = None
+    """What made a shared GPU slower for one rank (`lab.ranks.plan`)."""
 
     @property
     def kind(self) -> tuple[str, int, bool]:
