@@ -1,26 +1,34 @@
 """How far `solscope whatif` is off: predictions of recordings from other recordings, as Markdown.
 
     python scripts/score_whatif.py RECORDINGS [--shared ../shared/data] [--cases FILE]
+    python scripts/score_whatif.py --ranks FOLDER [--from results/whatif/cases.jsonl] [--cases FILE]
     python scripts/score_whatif.py --from results/whatif/cases.jsonl
 
 RECORDINGS is a folder that `scripts/record_whatif.py` wrote on a GPU: steps of two models over
 batch and context, launched eagerly and from graphs, with their times without a profiler
-(`truth.jsonl`). `--cases` writes every prediction, from which `--from` makes the same table. The
-figures in docs/explain/what-if.md are its output.
+(`truth.jsonl`). FOLDER is what `scripts/record_whatif_tp.py` wrote, unpacked: models on 1, 2 and 4
+ranks. `--cases` writes every prediction, from which `--from` makes the same table. The figures in
+docs/explain/what-if.md are its output.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import permutations
+from dataclasses import replace
+from itertools import chain, permutations
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from solscope.attribution.opening import open_attributed
+from solscope.hardware import Hardware
+from solscope.hardware.base import Figure
 from solscope.views.operators import named_hardware, operator_table
 from solscope.whatif.predict import predict
 from solscope.whatif.recorded_step import RecordedStep, recorded_step
@@ -54,17 +62,20 @@ def main() -> int:
     parser.add_argument("--shared", type=Path, default=Path("../shared/data"))
     parser.add_argument("--cases", type=Path, help="write every prediction to this file")
     parser.add_argument("--from", type=Path, dest="written", help="predictions written before")
+    parser.add_argument("--ranks", type=Path, help="recordings on 1, 2 and 4 ranks")
     given = parser.parse_args()
-    if (given.recordings is None) == (given.written is None):
+    if given.recordings and given.written:
         parser.error("give the folder of recordings, or --from a file of predictions")
-    asked = (
-        questions(given.recordings, given.shared) if given.recordings else read_cases(given.written)
-    )
+    if not (given.recordings or given.written or given.ranks):
+        parser.error("give a folder of recordings, --ranks, or --from a file of predictions")
+    asked: list[Iterator[tuple[str, Iterable[Case]]]] = []
+    asked += [questions(given.recordings, given.shared)] if given.recordings else []
+    asked += [read_cases(given.written)] if given.written else []
+    asked += [over_ranks(given.ranks)] if given.ranks else []
     answered: dict[str, list[Case]] = {}
-    print("\n".join(HEAD))
-    for label, cases in asked:
+    for label, cases in chain.from_iterable(asked):
         answered[label] = list(cases)
-        print(row(label, answered[label]), flush=True)
+    print("\n".join((*HEAD, *(row(label, cases) for label, cases in answered.items()))))
     if given.cases:
         write_cases(given.cases, answered)
     return 0
@@ -80,7 +91,7 @@ def write_cases(path: Path, answered: dict[str, list[Case]]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def read_cases(path: Path) -> Iterator[tuple[str, list[Case]]]:
+def read_cases(path: Path) -> Iterator[tuple[str, Iterable[Case]]]:
     """Questions with the predictions that `write_cases` wrote."""
     written = [json.loads(line) for line in path.read_text().splitlines()]
     for label in dict.fromkeys(case["question"] for case in written):
@@ -198,7 +209,96 @@ def peak_ratio(step: RecordedStep, scenario: Scenario) -> float:
     """GPU time by peak figures alone: the rate of memory; half of it for half the bytes."""
     before = step.card.value("hbm.bandwidth") or 1.0
     after = (scenario.gpu or step.card).value("hbm.bandwidth") or before
-    return before / after * (0.5 if scenario.dtype == "fp8" else 1.0)
+    shared = step.ranks / (scenario.tp or step.ranks)
+    return before / after * shared * (0.5 if scenario.dtype == "fp8" else 1.0)
+
+
+def over_ranks(folder: Path) -> Iterator[tuple[str, Iterable[Case]]]:
+    """The same models on more ranks, each rank on a quarter of the GPU.
+
+    Ranks of `solo` have the whole GPU and no collectives.
+    """
+    truth = {row["name"]: row for row in map(json.loads, (folder / "truth.jsonl").open())}
+    calibrated = {r["ranks"]: r for r in map(json.loads, (folder / "calibration.jsonl").open())}
+    whole = named_hardware("H200")
+    sms = calibrated[1]["sms"]
+    quarter = part_of(whole, sms / (whole.value("sm.count") or sms), 1 / 4)
+    opened = {name: step_on(folder, name, whole) for name in truth}
+    for mode, told in (("from a graph", "graph"), ("launched eagerly", "eager")):
+        profiled, without, measured, further = [], [], [], []
+        for name in (n for model in WIDTHS for n in truth if n.startswith(model)):
+            if not name.endswith(told) or "-tp4-" in name:
+                continue
+            step = replace(opened[name], card=quarter)
+            for ranks in (2, 4):
+                target = re.sub("-tp[12]-", f"-tp{ranks}-", name)
+                bare = truth[target]["step_ms"]
+                if step.ranks == 2 and ranks == 4:
+                    further.append(case(step, Scenario(tp=ranks), bare))
+                if step.ranks > 1:
+                    continue
+                profiled.append(case(step, Scenario(tp=ranks), opened[target].wall_us / 1e3))
+                without.append(case(step, Scenario(tp=ranks), bare))
+                hidden = WIDTHS[name.partition("-")[0]]
+                floor = calibrated[ranks][f"reduce_us_1x{hidden}"] * 1e-6
+                known = replace(step, card=with_reduces(quarter, floor))
+                measured.append(case(known, Scenario(tp=ranks), bare))
+        yield f"1 rank to 2 and 4, {mode}", profiled
+        yield f"1 rank to 2 and 4, {mode}, without a profiler", without
+        if told == "graph":
+            yield f"1 rank to 2 and 4, {mode}, all-reduces as measured", measured
+            yield f"2 ranks to 4, {mode}, without a profiler", further
+    alone = [n for n in truth if n.startswith("solo-dense-tp1") and n.endswith("graph")]
+    free = with_reduces(part_of(whole, 1.0, 1.0), 0.0, rate=1e30)
+    yield (
+        "dense: the part of 1 rank to that of 2 and 4, no collectives",
+        [
+            case(
+                replace(opened[n], card=free),
+                Scenario(tp=m),
+                truth[n.replace("-tp1-", f"-tp{m}-")]["step_ms"],
+            )
+            for n in alone
+            for m in (2, 4)
+        ],
+    )
+
+
+WIDTHS = {"dense": 4096, "narrow": 2048}
+"""Hidden sizes of the models that `record_whatif_tp.py` records."""
+
+
+def step_on(folder: Path, name: str, card: Hardware) -> RecordedStep:
+    """The usual step of a recording; graphs take shapes from their eager twin."""
+    file = folder / f"{name}.json.gz"
+    eager = file.with_name(file.name.replace(".graph.", ".eager."))
+    companion = str(eager) if eager != file else None
+    return recorded_step(open_attributed(str(file), companion=companion), None, card)
+
+
+def part_of(card: Hardware, multiprocessors: float, memory: float) -> Hardware:
+    """A share of a GPU: of what multiprocessors do, and of the rates of its memories."""
+
+    def scaled(figures: dict[str, Figure], share: float) -> dict[str, Figure]:
+        return {
+            name: msgspec.structs.replace(figure, value=figure.value * share)
+            if figure.unit.endswith("/s")
+            else figure
+            for name, figure in figures.items()
+        }
+
+    return msgspec.structs.replace(
+        card, peaks=scaled(card.peaks, multiprocessors), memory=scaled(card.memory, memory)
+    )
+
+
+def with_reduces(card: Hardware, floor_s: float, rate: float | None = None) -> Hardware:
+    """The same GPU with a known latency of collectives, and another rate of its links."""
+    links = card.chip["interconnect.bandwidth"]
+    chip = {**card.chip, "reduce.floor": Figure(floor_s, "s", "measured", links.date)}
+    if rate is not None:
+        chip["interconnect.bandwidth"] = msgspec.structs.replace(links, value=rate)
+    return msgspec.structs.replace(card, chip=chip)
 
 
 def products(folder: Path) -> Iterator[Case]:

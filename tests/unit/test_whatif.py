@@ -7,18 +7,26 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from solscope.attribution import Attributed
 from solscope.attribution.opening import open_attributed
 from solscope.cli import run
 from solscope.cli.commands.whatif import Numbers
 from solscope.errors import InputError, UsageError
+from solscope.hardware.base import Figure
 from solscope.profile import Device
 from solscope.roofline import Bound
 from solscope.views.operators import named_hardware
 from solscope.whatif.call_work import work_us
 from solscope.whatif.predict import predict, predict_many
-from solscope.whatif.ranks import check_ranks, reduce_us
+from solscope.whatif.ranks import (
+    added_collectives,
+    check_ranks,
+    collectives_us,
+    communication_note,
+    communication_share,
+)
 from solscope.whatif.recorded_step import RecordedStep, recorded_step
 from solscope.whatif.scaling import in_dtype, rescale, share_out
 from solscope.whatif.scenario import Scenario
@@ -55,6 +63,10 @@ def test_ranks_share_weights_and_heads_but_not_the_router() -> None:
     axes = {"m": 4, "n": 64, "k": 32}
     assert share_out("dense_gemm", axes, "qkv", 4)["n"] == 16
     assert share_out("dense_gemm", axes, "router", 4)["n"] == 64
+    for role in ("o_proj", "down"):  # ranks add up their outputs
+        assert share_out("dense_gemm", axes, role, 4) == {"m": 4, "n": 64, "k": 8}
+    written = {"value_bytes": 64, "index_bytes": 8, "write_bytes": 64}
+    assert share_out("scatter", written, "kv_write", 4)["write_bytes"] == 16
     heads = share_out("dot_product_attention", {"q_heads": 8, "kv_heads": 2}, None, 4)
     assert heads == {"q_heads": 2, "kv_heads": 1}
 
@@ -166,10 +178,51 @@ def test_all_reduces_move_the_rows_of_the_products() -> None:
     rate = H200.value("interconnect.bandwidth") or 0
     for batch, rows in ((None, 8), (8192, 8192)):
         moved = 2 * 3 / 4 * rows * 4096 * 2
-        expected = 2 * 2 * (10 + 1e6 * moved / (rate / 2))
-        assert reduce_us(shared(), Scenario(tp=4, batch=batch)) == pytest.approx(expected)
+        found = collectives_us(shared(), Scenario(tp=4, batch=batch))
+        for time, latency in zip(found, (5, 10, 20), strict=True):
+            assert time == pytest.approx(2 * 2 * (latency + 1e6 * moved / (rate / 2)))
     said = " ".join(predict(shared(), Scenario(tp=4)).assumptions)
-    assert "4 all-reduces of 8 x 4,096" in said
+    assert "4 all-reduces of 8 x 4,096 16-bit values take 10 µs (5 to 20) each" in said
+
+
+def test_the_latency_of_collectives_is_that_of_the_hardware_file() -> None:
+    floor = Figure(7e-6, "s", "measured", "2026-11-16")
+    links = replace_struct(H200.chip["interconnect.bandwidth"], value=1e30)
+    chip = {**H200.chip, "reduce.floor": floor, "interconnect.bandwidth": links}
+    step = shared(card=replace_struct(H200, chip=chip))
+    assert collectives_us(step, Scenario(tp=2)) == pytest.approx((28.0, 28.0, 28.0))
+
+
+def test_logits_are_gathered_and_the_host_launches_what_is_added() -> None:
+    (line,) = shared().lines
+    host = {"host_us": 1000.0, "wall_us": 1000.0, "between_us": 0.0, "kernels": 50.0}
+    step = shared(lines=[line, replace(line, role="lm_head")], **host)
+    names = [(c.name, c.passes) for c in added_collectives(step, Scenario(tp=2))]
+    assert names == [("all-reduces", 2.0), ("gathers of logits", 1.0)]
+    added = sum(c.calls for c in added_collectives(step, Scenario(tp=2)))
+    found = predict(step, Scenario(tp=2))
+    assert found.predicted_ms == pytest.approx(1.0 + added / step.kernels)
+
+
+def test_recorded_communication_keeps_its_latency() -> None:
+    (line,) = shared().lines
+    axes: dict[str, Any] = {"bytes": 65536}
+    kind = replace(line.kind, operator="all_reduce", category="comm", axes=axes)
+    reduce = replace(line, kind=kind)
+    step = shared(lines=[line, replace(reduce, time_us=40.0)], ranks=2)
+    assert added_collectives(step, Scenario(tp=4)) == []
+    share = communication_share(step.lines[1], step, Scenario(tp=4))
+    assert share == pytest.approx((1.0, (10 + 30 * 1.5) / 40, 1.5))
+    assert communication_share(line, step, Scenario(tp=4)) == (1.0, 1.0, 1.0)
+    assert communication_share(step.lines[1], step, Scenario(tp=2)) == (1.0, 1.0, 1.0)
+    assert "recorded communication keep" in communication_note(step, Scenario(tp=4))
+    with pytest.raises(UsageError, match="only more ranks than the 2 recorded are predicted"):
+        predict(step, Scenario(tp=1))
+    with pytest.raises(InputError, match="does not say of how many ranks"):
+        check_ranks(replace(step, ranks=1), Scenario(tp=2))
+    exchange = replace(reduce, kind=replace(reduce.kind, operator="all_to_all"))
+    with pytest.raises(InputError, match="this recording also has all_to_all"):
+        check_ranks(replace(step, lines=[line, exchange]), Scenario(tp=4))
 
 
 def test_ranks_that_cannot_be_predicted_are_refused() -> None:
@@ -198,6 +251,8 @@ def test_what_was_not_measured_is_said() -> None:
     assert not said(step, Scenario(batch=16))
     assert said(step, Scenario(gpu=named_hardware("B200"), dtype="fp4"))
     assert not said(step, Scenario(dtype="fp8"))
+    assert said(shared(), Scenario(tp=8))
+    assert not said(shared(), Scenario(tp=4))
 
 
 def test_only_the_launching_thread_waits_for_the_gpu() -> None:

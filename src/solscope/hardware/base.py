@@ -59,11 +59,13 @@ CHIP = (
     "host.bandwidth",
     "launch.floor",
     "graph.floor",
+    "reduce.floor",
     "serial.step",
 )
 """What `chip` may hold. `clock.tensor` is the clock at which the vendor states the rates of tensor
 cores, fp64 aside, where that is not `clock.boost`. `launch.floor` is the device time of an empty
-kernel, `graph.floor` the time per kernel in a graph of empty ones, `serial.step` the least time
+kernel, `graph.floor` the time per kernel in a graph of empty ones, `reduce.floor` the time of the
+smallest all-reduce between GPUs, `serial.step` the least time
 from one step of a recurrence to the next. `interconnect.bandwidth` (links to other GPUs) and
 `host.bandwidth` (PCIe or what else leads to the host) count both directions."""
 

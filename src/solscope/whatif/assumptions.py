@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solscope.whatif.call_work import costed_pct
-from solscope.whatif.ranks import reduces_note
+from solscope.whatif.ranks import communication_note
 from solscope.whatif.recorded_step import RecordedStep, usual_gap_us
 from solscope.whatif.scaling import PRODUCTS
 from solscope.whatif.scenario import Scenario
@@ -12,6 +12,9 @@ from solscope.whatif.timing import HOST_NOISE, QUANTIZE_US
 _UNMEASURED = "the error of this is not measured"
 _MEASURED_GPUS = frozenset(("H100", "MI300X"))
 """GPUs that the same work was recorded on; docs/explain/what-if.md has the errors between them."""
+
+_MEASURED_RANKS = frozenset((1, 2, 4))
+"""Ranks that the same models were recorded on, in decode."""
 
 
 def assumptions(step: RecordedStep, scenario: Scenario) -> list[str]:
@@ -32,7 +35,7 @@ def assumptions(step: RecordedStep, scenario: Scenario) -> list[str]:
     if scenario.tp is not None:
         said.append(
             f"layers are shared evenly by {scenario.tp} ranks (recorded: {step.ranks}); "
-            f"{reduces_note(step, scenario)}; {_UNMEASURED}"
+            f"{communication_note(step, scenario)}; {_of_ranks(step, scenario.tp)}"
         )
     if scenario.batch is not None:
         measured = "" if step.phase == "decode" else f"; outside decode {_UNMEASURED}"
@@ -42,6 +45,12 @@ def assumptions(step: RecordedStep, scenario: Scenario) -> list[str]:
     if scenario.fuse:
         said.append("a run of tiny kernels becomes one that takes as long as its slowest")
     return said + _of_host(step, scenario)
+
+
+def _of_ranks(step: RecordedStep, ranks: int) -> str:
+    if step.phase != "decode" or not {ranks, step.ranks} <= _MEASURED_RANKS:
+        return _UNMEASURED
+    return "the error of this is measured on shares of one GPU, not over links"
 
 
 def _of_dtype(step: RecordedStep, dtype: str) -> str:

@@ -27,7 +27,12 @@ from solscope.whatif.call_work import (
     refuse_unknown_peak,
     work_us,
 )
-from solscope.whatif.ranks import check_ranks, reduce_us
+from solscope.whatif.ranks import (
+    check_ranks,
+    collectives_us,
+    communication_share,
+    more_collectives,
+)
 from solscope.whatif.recorded_step import Line, RecordedStep, recorded_step, usual_gap_us
 from solscope.whatif.scaling import PRODUCTS, in_dtype, rescale, share_out
 from solscope.whatif.scenario import Scenario
@@ -218,6 +223,12 @@ def _check(step: RecordedStep, scenario: Scenario) -> None:
 
 def _line_time(line: Line, step: RecordedStep, scenario: Scenario) -> Range:
     """Time of the calls of a line per step."""
+    share = communication_share(line, step, scenario)
+    return _sized(line, step, scenario).times(share)
+
+
+def _sized(line: Line, step: RecordedStep, scenario: Scenario) -> Range:
+    """Time of the calls of a line per step in their new sizes."""
     time = line.time_us
     if line.kind.operator is None or line.kind.cost is None:
         return exactly(line.calls * time)
@@ -261,7 +272,7 @@ def _gpu(step: RecordedStep, scenario: Scenario, times: list[tuple[Line, Range]]
     total = total * (1 / step.overlapped)
     if scenario.dtype is not None:
         total = total.plus(_quantizing(step, scenario))
-    total = total.plus(exactly(reduce_us(step, scenario)))
+    total = total.plus(collectives_us(step, scenario))
     if scenario == Scenario():
         return total
     noise = NOISE if scenario.gpu is None else GPU_NOISE
@@ -295,7 +306,10 @@ def _quantizing(step: RecordedStep, scenario: Scenario) -> Range:
 
 
 def _host(step: RecordedStep, scenario: Scenario) -> float:
-    return 0.0 if scenario.graphs or scenario.no_host_gaps else step.host_us
+    """The path of the host; it launches added collectives as fast as other kernels."""
+    if scenario.graphs or scenario.no_host_gaps:
+        return 0.0
+    return step.host_us * (1 + more_collectives(step, scenario) / max(1.0, step.kernels))
 
 
 def _gpu_path(step: RecordedStep, scenario: Scenario, gpu: float) -> float:
@@ -303,6 +317,7 @@ def _gpu_path(step: RecordedStep, scenario: Scenario, gpu: float) -> float:
     if scenario.fuse:
         kernels -= sum(line.calls * line.kernels for line in step.lines if line.fused_us) / 2
     kernels += sum(line.calls for line in _quantized(step, scenario))
+    kernels += more_collectives(step, scenario)
     gap = usual_gap_us(scenario.gpu or step.card)
     gaps = step.gaps_us + (kernels - step.kernels) * gap if step.replayed else kernels * gap
     if scenario.no_host_gaps:

@@ -24,8 +24,10 @@ PRODUCTS = frozenset(("dense_gemm", "grouped_gemm", "block_scaled_mm", "linear_s
 """Operators that multiply with weights, in the dtype of a scenario."""
 EXPERTS = frozenset(("fused_moe", "fp8_blockscale_fused_moe"))
 _HEADS = ("q_heads", "kv_heads", "heads", "v_heads", "k_heads")
+_SUMMED_ROLES = frozenset(("o_proj", "down"))
+"""Roles whose inputs are divided, and whose outputs ranks add up."""
 _SHARED_ROLES = frozenset(
-    ("rope", "activation", "kv_cache", "qk_norm", "attention", "conv", "linear_attention")
+    ("rope", "activation", "kv_write", "qk_norm", "attention", "conv", "linear_attention")
 )
 """Roles between the two halves of a sharded product: each rank has its part of the elements."""
 
@@ -64,7 +66,9 @@ def share_out(
 ) -> dict[str, Any]:
     """Axes of one of `ranks` times as many ranks: weights and heads are divided, rows are not."""
     divided = dict(axes)
-    if operator in PRODUCTS and role != "router":
+    if operator in PRODUCTS and role in _SUMMED_ROLES and "k" in axes:
+        divided["k"] = _over(axes["k"], ranks)
+    elif operator in PRODUCTS and role != "router":
         divided["n"] = _over(axes["n"], ranks) if "n" in axes else axes.get("n")
         if "out" in axes:
             divided["out"] = _over(axes["out"], ranks)

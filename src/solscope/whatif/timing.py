@@ -50,6 +50,10 @@ class Range(NamedTuple):
     def __mul__(self, factor: float) -> Range:  # type: ignore[override]
         return Range(*(value * factor for value in self))
 
+    def times(self, other: Range) -> Range:
+        """Product with an uncertain factor whose errors go the same way."""
+        return Range(*(a * b for a, b in zip(self, other, strict=True)))
+
     def plus(self, other: Range) -> Range:
         """Sum of times whose errors go the same way."""
         return Range(*(a + b for a, b in zip(self, other, strict=True)))

@@ -37,7 +37,7 @@ def test_results_and_errors_of_all_processes_come_back(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_process_that_hangs_is_killed(tmp_path: Path) -> None:
-    each = [((3, tmp_path), {})]
+    each: list[tuple[tuple[int, Path], dict[str, str]]] = [((3, tmp_path), {})]
     assert run_all(work, each, tmp_path, 2)[0][0] is None
     pid = tmp_path / "3.pid"
     assert not pid.exists() or not Path("/proc", pid.read_text()).exists()

@@ -130,9 +130,11 @@ def command(
     Every operator keeps the efficiency that it has in this recording. Lists and sweeps give one
     scenario per combination. The interval and the assumptions are part of the answer.
 
-    Errors were measured for --batch and --context in decode, --graphs, --dtype fp8, and --gpu from
-    H100 to MI300X and back; the docs have them (what-if). For --tp, other dtypes, other GPUs and
-    prefill they are not known. Without --graphs, the host decides, and the interval is wide.
+    Errors were measured for --batch, --context and --tp (from 1 rank to 2 and 4 on shares of one
+    GPU) in decode, --graphs, --dtype fp8, and --gpu from H100 to MI300X and back; the docs have
+    them (what-if). For other dtypes, other GPUs, links between GPUs and prefill they are not known.
+    Without --graphs, the host decides, and the interval is wide. --tp does not go below the ranks
+    that were recorded.
 
     \b
     Examples:
