@@ -167,6 +167,17 @@ def test_a_unit_that_one_gpu_has_no_figure_for_counts_on_neither() -> None:
     assert work_us(known, Bound(1.0, "hbm", {"hbm": 1.0}, ["tensor.fp8"])) is None
 
 
+def test_a_share_of_a_gpu_is_told_from_an_unknown_one() -> None:
+    events = [e for number in range(6) for e in step_of(number)]
+    for name in ("NVIDIA H200", "NVIDIA H200 MIG 1g.18gb"):
+        share = attributed(*events, devices=(Device(0, name=name, compute_units=32),))
+        with pytest.raises(InputError, match=r"a share of an H200 \(32 of its 132 multi"):
+            recorded_step(share, None, None)
+    unknown = attributed(*events, devices=(Device(0, name="XPU", compute_units=32),))
+    with pytest.raises(InputError, match="the GPU is not known; name it"):
+        recorded_step(unknown, None, None)
+
+
 def shared(**changes: Any) -> RecordedStep:
     """The made step, its product as the last of each of two layers."""
     step = recorded_step(made(), None, None)

@@ -166,6 +166,20 @@ def match_device(
     return fitting[0] if len(fitting) == 1 else None
 
 
+def share_of(device_name: str | None, compute_units: int | None) -> Hardware | None:
+    """The GPU that a device with fewer compute units is a share of (MIG, MPS), by its name."""
+    whole = re.sub(r"\s+MIG\b.*", "", device_name or "")
+    fitting = [
+        hardware
+        for hardware in map(_vendor_file, names())
+        if whole
+        and compute_units
+        and _fits_name(hardware, whole, named_only=True)
+        and compute_units < (hardware.value("sm.count") or 0)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
 def _fits_name(hardware: Hardware, device_name: str | None, *, named_only: bool) -> bool:
     if not device_name:
         return not named_only and "sm.count" in hardware.chip and "hbm.size" in hardware.memory

@@ -31,7 +31,7 @@ from solscope.operators.cost import Cost
 from solscope.operators.from_config import Model
 from solscope.roofline import bound
 from solscope.views.costs import CallTable, find_calls, replays_graphs
-from solscope.views.operators import hardware_of
+from solscope.views.operators import hardware_of, no_hardware
 from solscope.views.percent import percent_of
 
 EfficiencyBy = Literal["phase", "step", "layer"]
@@ -100,7 +100,7 @@ def efficiency(
     card = hardware or hardware_of(attributed)
     if card is None:
         path = attributed.profile.path
-        raise InputError(f"{path}: the GPU is not known; name it with --hardware")
+        raise InputError(f"{path}: {no_hardware(attributed)}")
     return efficiency_of_calls(attributed, find_calls(attributed, model), card, by)
 
 

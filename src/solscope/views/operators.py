@@ -14,7 +14,15 @@ import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
-from solscope.hardware import Hardware, find, match_device, merge, names, with_measured
+from solscope.hardware import (
+    Hardware,
+    find,
+    match_device,
+    merge,
+    names,
+    share_of,
+    with_measured,
+)
 from solscope.operators.from_config import Model
 from solscope.roofline import Bound, BoundKind, bound, operator_bound
 from solscope.roofline.operators import check_kind
@@ -175,6 +183,19 @@ def hardware_of(attributed: Attributed) -> Hardware | None:
     }
     card = next(iter(cards.values())) if len(cards) == 1 else None
     return None if card is None else with_measured(card)
+
+
+def no_hardware(attributed: Attributed) -> str:
+    """Why `hardware_of` has no answer, and what to do about it."""
+    for device in attributed.profile.metadata.devices:
+        whole = share_of(device.name, device.compute_units)
+        if whole is not None:
+            return (
+                f"the GPU is a share of an {whole.name} ({device.compute_units} of its "
+                f"{whole.value('sm.count'):.0f} multiprocessors), and what a share can do is not "
+                "known; give a hardware file of it with --hardware"
+            )
+    return "the GPU is not known; name it with --hardware"
 
 
 def named_hardware(name: str) -> Hardware:

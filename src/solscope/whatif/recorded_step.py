@@ -19,7 +19,7 @@ from solscope.views.costs import CallKind, CallTable, find_calls
 from solscope.views.hotspots.fusion import tiny_runs
 from solscope.views.hotspots.window import Window, step_window
 from solscope.views.idle import SYNC_CALL, host_calls
-from solscope.views.operators import call_name, hardware_of
+from solscope.views.operators import call_name, hardware_of, no_hardware
 
 QUEUED_GAP_US = 1.0
 """Gap between two kernels of a queue that never runs empty, where the GPU has no measured one."""
@@ -90,7 +90,7 @@ def recorded_step(
     if usual is None:
         raise InputError(f"{path}: nothing ran on a GPU, so there is nothing to predict")
     if card is None:
-        raise InputError(f"{path}: the GPU is not known; name it with --hardware")
+        raise InputError(f"{path}: {no_hardware(attributed)}")
     table = find_calls(attributed, model)
     calls = window.of(table.calls)
     lines = _lines(calls, table, window)
