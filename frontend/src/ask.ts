@@ -1,5 +1,6 @@
 // A question to the server. Until the answer to the next one is there, the last one stands.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { below } from "./root";
 
 export interface Asked<T> { value: T | null; error: string | null; again: () => void }
 
@@ -38,7 +39,7 @@ export function ask<T>(path: string | null, period?: number): Asked<T> {
     }
     const stop = new AbortController();
     waiting.current = true;
-    fetch(question, { signal: stop.signal })
+    fetch(below(question), { signal: stop.signal })
       .then(async (response) => {
         const body: unknown = await response.json();
         if (response.ok) {

@@ -18,6 +18,7 @@ import { SingleView } from "./pages/single";
 import { SuiteView } from "./pages/suite";
 import { withChanges } from "./params";
 import { Breaking, CopyLink, Problem, Section, ThemeChoice, WithParts } from "./parts";
+import { below } from "./root";
 import { Table } from "./table";
 import type { BenchPage, ComparisonPage, Contrast, DiagnosisPage, Overview, ProfilePage, RanksPage, SinglePage, Working } from "./types";
 
@@ -87,7 +88,7 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
       {path !== undefined && <div class="choose"><HardwareChoice overview={overview} /><ModelChoice overview={overview} /></div>}
       <Answer<ProfilePage> key={id} path={`/api/profile/${to}?${part(query, COSTED)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
         <WithParts watch={page}>
-          <p class="choose"><Link to={`/compare?a=${to}`}>Compare with another</Link>  · <Link to={`/diagnose?a=${to}`}>Diagnose: its slow steps, or a slower run</Link>{page.operators && <> · <a href={`/profile/${to}/perfetto.json.gz`} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
+          <p class="choose"><Link to={`/compare?a=${to}`}>Compare with another</Link>  · <Link to={`/diagnose?a=${to}`}>Diagnose: its slow steps, or a slower run</Link>{page.operators && <> · <a href={below(`/profile/${to}/perfetto.json.gz`)} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
           <ProfileView page={page} address={`/api/profile/${to}`} whatIf={query.get("hardware") && page.hotspots?.hardware !== recordedOn(page) ? query.get("hardware") : null} />
         </WithParts>
       )} />
@@ -142,7 +143,7 @@ function Waiting({ ids, overview }: { ids: string[]; overview: Asked<Overview> }
 /** Send one file; whether it was taken, and what to say about it. */
 async function upload(file: File, store: boolean): Promise<[boolean, string]> {
   try {
-    const answer = await fetch(`/api/upload?name=${encodeURIComponent(file.name)}${store ? "&store=1" : ""}`, { method: "POST", body: file, headers: { "X-Solscope": "1" } });
+    const answer = await fetch(below(`/api/upload?name=${encodeURIComponent(file.name)}${store ? "&store=1" : ""}`), { method: "POST", body: file, headers: { "X-Solscope": "1" } });
     const body = (await answer.json()) as { error?: string; stored?: boolean };
     if (!answer.ok) return [false, body.error ?? `the server answered ${answer.status}`];
     return [true, `added${store ? (body.stored ? ", and to the store" : "; the store had it already") : ""}`];

@@ -4,6 +4,7 @@ import { go, useAddress } from "./address";
 import type { Asked } from "./ask";
 import { withChanges } from "./params";
 import { Problem } from "./parts";
+import { below } from "./root";
 import type { ModelEntry, Overview } from "./types";
 
 /** What a page of one profile is computed with, beside the profile. */
@@ -12,7 +13,7 @@ export const COSTED = ["hardware", "model", "batch", "context"];
 /** Send a config; its id, or what is wrong with it. */
 async function give(file: File): Promise<{ id: string } | { error: string }> {
   try {
-    const answer = await fetch(`/api/model?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file, headers: { "X-Solscope": "1" } });
+    const answer = await fetch(below(`/api/model?name=${encodeURIComponent(file.name)}`), { method: "POST", body: file, headers: { "X-Solscope": "1" } });
     const body = (await answer.json()) as Partial<ModelEntry> & { error?: string };
     return body.id ? { id: body.id } : { error: body.error ?? `the server answered ${answer.status}` };
   } catch {

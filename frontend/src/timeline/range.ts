@@ -1,5 +1,6 @@
 // What ran in a chosen range: the server says it, or, in a report, the events in the file are added up.
 import { useEffect, useState } from "preact/hooks";
+import { below } from "../root";
 import type { EventTimeline, RangeRow, RangeSums } from "../types";
 import { decode, firstAbove, type Decoded } from "./events";
 
@@ -13,7 +14,7 @@ export function useRange(timeline: EventTimeline | null, address: string | null,
     setFound({ sums: null, error: null });
     if (!timeline || to <= from) return;
     const stop = new AbortController();
-    const answer = address === null ? decode(timeline.block).then((base) => addUp(timeline, base, from, to)) : fetch(`${address}/range?from=${from}&to=${to}`, { signal: stop.signal }).then(async (response) => {
+    const answer = address === null ? decode(timeline.block).then((base) => addUp(timeline, base, from, to)) : fetch(`${below(address)}/range?from=${from}&to=${to}`, { signal: stop.signal }).then(async (response) => {
       if (!response.ok) throw new Error(((await response.json()) as { error?: string }).error);
       return (await response.json()) as RangeSums;
     });

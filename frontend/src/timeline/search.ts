@@ -1,4 +1,5 @@
 // Names that are looked for, and the events that have them.
+import { below } from "../root";
 import type { EventTimeline, NextEvent } from "../types";
 import type { Drawing, Hit } from "./drawing";
 
@@ -16,7 +17,7 @@ export function matching(timeline: EventTimeline, text: string): Uint8Array | nu
 export async function nextEvent(drawing: Drawing, address: string | null, labels: Uint8Array, from: number, back: boolean): Promise<Hit | null> {
   if (drawing.timeline.complete || address === null) return among(drawing, labels, from, back);
   const numbers = [...labels].flatMap((wanted, at) => (wanted ? [at] : [])).slice(0, 400);
-  const answer = await fetch(`${address}/next?${back ? "back=1&" : ""}from=${Math.round(from)}&labels=${numbers.join(",")}`);
+  const answer = await fetch(`${below(address)}/next?${back ? "back=1&" : ""}from=${Math.round(from)}&labels=${numbers.join(",")}`);
   const found = answer.ok ? ((await answer.json()) as NextEvent).event : null;
   return found && { lane: found.lane, label: found.label, start: found.start_ns, dur: found.dur_ns, busy: found.dur_ns, count: 1, layer: null, step: null, wait: null };
 }

@@ -1,4 +1,5 @@
 // Which events to draw for a range: those that came with the page, or finer ones that the server is asked for.
+import { below } from "../root";
 import type { EventBlock, EventTimeline } from "../types";
 import { decode, type Decoded, type LaneEvents } from "./events";
 
@@ -82,7 +83,7 @@ export class Tiles {
     this.asked += 1;
     this.tiles.set(key, "asked");
     try {
-      const answer = await fetch(`${this.address}/events?from=${from}&level=${level}&to=${to}`);
+      const answer = await fetch(`${below(this.address ?? "")}/events?from=${from}&level=${level}&to=${to}`);
       if (!answer.ok) throw new Error(((await answer.json()) as { error?: string }).error ?? `the server answered ${answer.status}`);
       this.tiles.set(key, await decode((await answer.json()) as EventBlock));
       this.problem = null;

@@ -192,9 +192,11 @@ async def _icon(_: Request) -> Response:
 
 def _pager(library: Library) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
+        path = f"/{request.path_params['rest']}"
+        root = request.scope.get("root_path", "")
         with library.idle.request():
-            text = await run_in_thread(page, library, request.url.path, request.query_params)
-        status = 200 if is_known(library, request.url.path) else 404
+            text = await run_in_thread(page, library, path, request.query_params, root)
+        status = 200 if is_known(library, path) else 404
         return Response(text, status, media_type="text/html", headers={"cache-control": "no-cache"})
 
     return handle

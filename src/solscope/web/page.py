@@ -23,11 +23,12 @@ USUAL_HARDWARE = "H20,XPU-A,H200"
 """GPUs that the suite shows when the address names none."""
 MAX_EMBEDDED_BYTES = 1_000_000
 """Larger answers are not embedded; the browser requests them separately."""
-_VIEWS = ("profile", "compare", "diagnose", "ranks", "corpus", "suite", "bench")
+VIEWS = ("profile", "compare", "diagnose", "ranks", "corpus", "suite", "bench")
+"""First parts of the addresses of pages."""
 
 
-def page(library: Library, path: str, query: Query) -> str:
-    """The page at an address."""
+def page(library: Library, path: str, query: Query, root: str = "") -> str:
+    """The page at an address; `root` is the prefix that a proxy takes off."""
     links: list[str] = []
     answers: list[str] = []
     for asked in first_questions(path, query):
@@ -36,11 +37,12 @@ def page(library: Library, path: str, query: Query) -> str:
         if answer is None:
             start_answer(library, asked)
         if answer is None or len(answer) > MAX_EMBEDDED_BYTES:
-            links.append(f'<link rel="preload" as="fetch" crossorigin href="{name}">')
+            links.append(f'<link rel="preload" as="fetch" crossorigin href="{escape(root)}{name}">')
         else:
             data = script_data(answer)
             answers.append(f'<script type="application/json" data-answer="{name}">{data}</script>')
     return Template(asset("dashboard.html")).substitute(
+        root=escape(root),
         links="\n".join(links),
         style=asset("app.css"),
         answers="\n".join(answers),
@@ -53,7 +55,7 @@ def is_known(library: Library, path: str) -> bool:
     view, _, rest = path.strip("/").partition("/")
     if view == "profile":
         return unquote(rest) in {entry.id for entry in library.entries}
-    return (view in _VIEWS and (view == "suite" or not rest)) or (not view and not rest)
+    return (view in VIEWS and (view == "suite" or not rest)) or (not view and not rest)
 
 
 def first_questions(path: str, query: Query) -> list[str]:

@@ -45,7 +45,7 @@ class Exposure:
     token_file: Path | None = None
     """The token, instead of a new one at each start."""
     root_path: str = ""
-    """The prefix that a proxy takes off."""
+    """The path below which a proxy shows the dashboard, whether it takes it off or not."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed."""
     certificate: Path | None = None
@@ -178,9 +178,10 @@ def _server(app: ASGIApp, exposure: Exposure) -> uvicorn.Server:
     import uvicorn
 
     from solscope.web.connections import HEADER_BYTES, PatientProtocol, connection_limit
+    from solscope.web.prefix import WithPrefix
 
     config = uvicorn.Config(
-        app,
+        WithPrefix(app, exposure.root_path) if exposure.root_path else app,
         http=PatientProtocol,
         h11_max_incomplete_event_size=HEADER_BYTES,
         limit_concurrency=connection_limit(),

@@ -18,6 +18,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
+from solscope.cli import run
 from solscope.errors import UsageError
 from solscope.web import connections
 from solscope.web.app import Uploads, create_app
@@ -145,6 +146,28 @@ def test_behind_a_proxy_the_prefix_and_the_client_are_known(library: Library) ->
     assert json.loads(lines[0])["client"] == "203.0.113.9"
     bearer = {"authorization": f"Bearer {TOKEN}"}
     assert asked.get("/perf/api/overview", headers=bearer).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/perf/", 200), ("/perf/perf/suite", 200), ("/perf/perf", 200), ("/perf/nothing", 404)],
+)
+def test_pages_below_a_path_know_it_whether_the_proxy_takes_it_off_or_not(
+    library: Library, path: str, status: int
+) -> None:
+    app = _server(create_app(library), Exposure(root_path="/perf")).config.loaded_app
+    # The server puts the prefix before what it is asked for.
+    answer = TestClient(app, base_url="http://localhost", root_path="/perf").get(path)
+    assert answer.status_code == status
+    assert 'data-root="/perf"' in answer.text
+
+
+@pytest.mark.parametrize("path", ["suite", "/api/dash", "/a b"])
+def test_a_path_that_is_a_page_or_odd_is_refused(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["serve", "--root-path", path]) == 2
+    assert "--root-path" in capsys.readouterr().err
 
 
 def test_headers_of_others_are_not_believed(library: Library) -> None:

@@ -24,6 +24,11 @@ def _prefix(_: click.Context, __: click.Parameter, given: str) -> str:
         segment.replace("-", "").replace("_", "").isalnum() for segment in plain.split("/")
     ):
         raise click.BadParameter("a path of letters, digits, - and _")
+    if plain:
+        from solscope.web.page import VIEWS
+
+        if plain.partition("/")[0] in ("api", *VIEWS):
+            raise click.BadParameter("the dashboard has a page of that name; choose another path")
     return f"/{plain}" if plain else ""
 
 
@@ -59,7 +64,7 @@ def _prefix(_: click.Context, __: click.Parameter, given: str) -> str:
     default="",
     callback=_prefix,
     metavar="PATH",
-    help="Prefix that a reverse proxy removes from addresses of the API.",
+    help="Path below which a reverse proxy shows the dashboard.",
 )
 @click.option(
     "--trusted-proxy",
