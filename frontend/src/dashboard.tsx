@@ -51,7 +51,7 @@ export function Dashboard() {
         {overview.error && overview.value && <Problem text={`This page may be out of date: ${overview.error}`} />}
         {!first && <Home overview={overview} upload={overview.value?.upload ? <Upload done={overview.again} toStore={overview.value.upload_to_store} /> : null} />}
         {first === "profile" && <Profile id={second ?? ""} overview={overview} />}
-        {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <WithParts watch={page}><ComparisonView page={page as ComparisonPage} /></WithParts>} />}
+        {first === "compare" && <Two title="Compare" path="/compare" names={["From", "To"]} overview={overview} show={(page) => <WithParts watch={page}><ComparisonView page={page as ComparisonPage} diagnose={whyOf(page as ComparisonPage, query)} /></WithParts>} />}
         {first === "diagnose" && <Two title="Diagnose" path="/diagnose" names={["Normal", "Abnormal"]} overview={overview} show={(page) => <WithParts watch={page}><DiagnosisView page={page as DiagnosisPage} /></WithParts>} alone={(id) => <Alone id={id} overview={overview} />} />}
         {first === "ranks" && <><h1>Ranks</h1><Answer<RanksPage> path={`/api/ranks?of=${encodeURIComponent(query.get("of") ?? "")}`} wait={<Waiting ids={(query.get("of") ?? "").split(",")} overview={overview} />} show={(page) => <WithParts watch={page}><RanksView page={page} /></WithParts>} /></>}
         {first === "bench" && <><h1>Benchmark</h1><Answer<BenchPage> path={`/api/bench?${part(query, OF)}`} show={(page) => <><Choice name="suite" title="Suite" value={page.leaderboard.suite} all={page.suites} /><Choice name="device" title="GPU" value={page.leaderboard.device} all={page.devices} /><BenchView page={page} /></>} /><RunDiff overview={overview} /></>}
@@ -61,6 +61,14 @@ export function Dashboard() {
       </main>
     </>
   );
+}
+
+/** The diagnosis of two profiles that are compared: the slower one is the abnormal one. */
+function whyOf(page: ComparisonPage, query: URLSearchParams): string {
+  const ids = [query.get("a") ?? "", query.get("b") ?? ""].map(encodeURIComponent);
+  const [before, after] = page.headline.figures;
+  if (before && after && before.value > after.value) ids.reverse();
+  return `/diagnose?a=${ids[0]}&b=${ids[1]}`;
 }
 
 const VIEWS: Record<string, string> = { compare: "Compare", diagnose: "Diagnose", ranks: "Ranks", bench: "Benchmark", corpus: "Profile store", suite: "Operator suite" };

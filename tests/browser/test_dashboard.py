@@ -31,6 +31,7 @@ from tests.browser.conftest import (
     watched,
 )
 from tests.model_config import CONFIG
+from tests.recordings import recording
 from tests.unit.diagnose.test_single import EIGHTH
 
 pytestmark = pytest.mark.browser
@@ -372,6 +373,21 @@ def test_from_a_profile_to_a_comparison_to_a_diagnosis_and_swapped(
         assert problems == []
 
 
+def test_a_comparison_leads_to_its_diagnosis_whichever_is_the_slower_one(browser: Browser) -> None:
+    runs = [
+        str(recording(f"h200/graph/{name}.trace.json.gz")) for name in ("normal", "no_cuda_graph")
+    ]
+    normal, slow = map(profile_id, runs)
+    with serving(runs) as address, watched(browser) as (page, problems):
+        for a, b in ((normal, slow), (slow, normal)):
+            page.goto(f"{address}/compare?a={a}&b={b}")
+            why = page.get_by_role("link", name="See why they differ")
+            expect(why).to_have_attribute("href", f"/diagnose?a={normal}&b={slow}")
+        why.click()
+        expect(page.locator("#verdict .sentence")).to_contain_text("CUDA graphs are no longer used")
+        assert problems == []
+
+
 def test_one_recording_is_diagnosed_on_its_own(browser: Browser, tmp_path: Path) -> None:
     uneven = save(EIGHTH, tmp_path / "uneven.observations.json")
     with serving([str(uneven), DEMOS[0]]) as address, watched(browser) as (page, problems):
@@ -415,6 +431,30 @@ def test_bounds_of_another_gpu_are_called_a_what_if(browser: Browser, address: s
         assert problems == []
 
 
+PLACEHOLDER_ROOM = """(field) => {
+  const style = getComputedStyle(field), ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = style.font;
+  const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+  return field.clientWidth - padding - ruler.measureText(field.placeholder).width;
+}"""
+"""Pixels that a field has beside what stands in it before anything is typed."""
+
+
+def test_the_host_has_its_queue_over_time_and_the_slack_of_operators(
+    browser: Browser, address: str
+) -> None:
+    with watched(browser) as (page, problems):
+        page.goto(f"{address}/profile/{profile_id(DEMOS[0])}")
+        drawn(page)
+        queue = page.locator("#host .chart")
+        expect(queue).to_have_attribute("aria-label", re.compile("Depth of the launch queue"))
+        eventually(page, queue.locator("[data-tip*='in the mean']").count, lambda parts: parts > 20)
+        page.locator("#host").get_by_text("Slack, by operator").click()
+        rows = page.locator("#host table", has_text="Median slack").locator("tbody tr")
+        expect(rows.filter(has_text="vllm::moe_forward")).to_have_count(1)
+        assert problems == []
+
+
 def test_a_config_ranks_what_has_no_shapes(browser: Browser, address: str, tmp_path: Path) -> None:
     (tmp_path / "no.json").write_text("{}")
     (tmp_path / "gpt-oss-20b.json").write_bytes(CONFIG)
@@ -431,6 +471,7 @@ def test_a_config_ranks_what_has_no_shapes(browser: Browser, address: str, tmp_p
         expect(page.get_by_role("alert")).to_have_count(0)
         expect(page.get_by_label("Model config")).to_have_value(re.compile("^[0-9a-f]{12}$"))
         expect(advice).to_have_count(0)
+        assert page.get_by_label("Batch").evaluate(PLACEHOLDER_ROOM) >= 0
         expect(page.locator("#hotspots .about").first).to_contain_text("known for 99.")
         # Another GPU is chosen beside it.
         page.get_by_label("Bounds of").select_option("H200")

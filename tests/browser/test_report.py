@@ -168,6 +168,10 @@ def test_a_diagnosis_shows_its_verdict_and_adds_up(browser: Browser, tmp_path: P
         drawn(page)
         expect(page.locator("#verdict h2")).to_contain_text("regression", ignore_case=True)
         expect(page.locator("#causes article").first).to_contain_text("cpu_contention")
+        # The figures are those of the sentence.
+        said = page.locator("#verdict .sentence").inner_text()
+        for figure in page.locator("#verdict .figures dd").all_inner_texts()[:2]:
+            assert figure.removesuffix(" ms") in said
         expect(page.locator("#waterfall .chart svg")).to_have_count(1)
         eventually(page, page.locator(".sensor").count, lambda sensors: sensors > 3)
         expect(page.locator("#causes code", has_text="pidstat -u 1")).to_have_count(1)

@@ -1,5 +1,6 @@
 // Several profiles side by side.
 import { useMemo } from "preact/hooks";
+import { Link } from "../address";
 import { Waterfall } from "../charts/waterfall";
 import { ms, NONE, number, percent, shorten, times } from "../format";
 import { Begin, Breaking, Dot, Section } from "../parts";
@@ -8,12 +9,12 @@ import { Table, type Column } from "../table";
 import { timeFormat, timeIn } from "../units";
 import type { ComparisonPage, Difference, Group, KernelChange, KernelUse, LayerTable, Part, PhaseComparison, PhaseKernels } from "../types";
 
-export function ComparisonView({ page }: { page: ComparisonPage }) {
+export function ComparisonView({ page, diagnose = null }: { page: ComparisonPage; /** Where the dashboard says why they differ. */ diagnose?: string | null }) {
   const { comparison } = page;
   const labels = comparison.profiles.map((side) => side.label);
   return (
     <>
-      <Begin headline={page.headline} warnings={comparison.warnings} />
+      <Begin headline={page.headline} warnings={comparison.warnings}>{diagnose && page.headline.next && <p class="do"><strong><Link to={diagnose}>See why they differ</Link>: the diagnosis.</strong></p>}</Begin>
       <Section id="sides" title="Profiles">
         <Table caption="Profiles" rows={comparison.profiles.map((side, at) => ({ ...side, summary: page.summaries[at] }))} columns={[
           { id: "label", title: "Profile", text: true, value: (row) => row.label },

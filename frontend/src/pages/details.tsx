@@ -1,11 +1,12 @@
 // Parts of a profile's page: how close to the hardware its steps are, the host side, and the memory.
 import { ask } from "../ask";
+import { QueueDepth } from "../charts/queue";
 import { categoryColor, IDLE } from "../colors";
 import { bytes, counted, ms, NONE, number, percent, us } from "../format";
 import { Bar, Breaking, Dot, Facts, Section } from "../parts";
 import { everyPhase } from "../steps";
 import { Table, type Column } from "../table";
-import type { Allocating, EfficiencyTable, HostTable, MemoryTable, PathPart, ProfileDetails, Rates, Waiting } from "../types";
+import type { Allocating, EfficiencyTable, HostTable, MemoryTable, OperatorSlack, PathPart, ProfileDetails, Rates, Waiting } from "../types";
 
 const barred = (share: number | null | undefined) => (share == null ? NONE : <span class="with-bar">{percent(share)}<Bar share={share} /></span>);
 
@@ -52,6 +53,15 @@ const PATH: Column<PathPart>[] = [
   { id: "idle", spare: 2, title: "Idle after", value: (row) => row.idle_after_ms, time: "ms" },
 ];
 
+const SLACK: Column<OperatorSlack>[] = [
+  { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
+  { id: "time", spare: 2, title: "GPU time", value: (row) => row.time_ms, time: "ms" },
+  { id: "path", title: "On the path", value: (row) => row.on_path_ms, time: "ms" },
+  { id: "least", spare: 1, title: "Least slack", value: (row) => row.least_slack_us, time: "us" },
+  { id: "median", title: "Median slack", value: (row) => row.median_slack_us, time: "us" },
+  { id: "count", spare: 3, title: "Activities", value: (row) => row.activities, show: (row) => number(row.activities) },
+];
+
 function Host({ table }: { table: HostTable }) {
   const path: [string, number, string][] = [
     ["GPU", table.path_gpu_ms, categoryColor("gemm")], ["host", table.path_host_ms, IDLE["host"] as string],
@@ -67,10 +77,12 @@ function Host({ table }: { table: HostTable }) {
         ["Faster launches save", table.faster_ms === null ? NONE : `at most ${ms(table.faster_ms)} at ${us(table.faster_launches_us)} each`],
         ["Queue", table.queue_mean === null ? NONE : `${number(table.queue_mean)} activities, empty ${percent(table.queue_empty_pct)}`],
       ]} />
+      {table.queue.length > 0 && <><h3>Queue over time</h3><p class="about">Activities that were launched and not yet finished. Where there are none, the GPU waits for the host.</p><QueueDepth parts={table.queue} span={table.span_ms} /></>}
       <h3>Critical path</h3>
       <span class="bar stack tall-bar" role="img" aria-label={path.map(([name, value]) => `${name} ${ms(value)}`).join(", ")}>{path.map(([name, value, color]) => <span key={name} title={`${name}: ${ms(value)}`} style={{ width: `${(100 * value) / (table.span_ms || 1)}%`, background: color }} />)}</span>
       <p class="legend small">{path.map(([name, value, color]) => <span key={name}><span class="dot" style={{ background: color }} />{name} {ms(value)}, {percent((100 * value) / (table.span_ms || 1))}</span>)}</p>
       <Table caption="Critical path by category" columns={PATH} rows={table.path} most={12} sort={{ id: "path", down: true }} />
+      {table.path_operators.length > 0 && <details><summary>Slack, by operator</summary><p class="about">How much later an activity could end without delaying the end of the recording. What has little is on or near the path.</p><Table caption="Slack by operator" columns={SLACK} rows={table.path_operators} most={12} sort={{ id: "path", down: true }} search={(row) => row.operator} /></details>}
       {([["Section", table.sections], ["Operator", table.operators], ["Python frame", table.frames]] as const).map(([title, rows]) => rows.length > 0 && (
         <details key={title}><summary>GPU waited, by {title.toLowerCase()}</summary><Table caption={`Waiting by ${title.toLowerCase()}`} columns={waiting(title)} rows={rows} most={12} sort={{ id: "wait", down: true }} search={(row) => row.name} /></details>
       ))}

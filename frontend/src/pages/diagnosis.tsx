@@ -22,11 +22,11 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
         <h2 id="verdict-title">{title(found.verdict)}</h2>
         <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
         <dl class="figures">
-          <div><dt>{normal}</dt><dd>{ms(found.normal.p50_ms)}</dd></div>
-          <div><dt>{abnormal}</dt><dd>{ms(found.abnormal.p50_ms)}</dd></div>
+          {/* The means, as in the sentence, whose ratio is the third figure; the medians are below. */}
+          {([[normal, found.normal], [abnormal, found.abnormal]] as const).map(([label, run], at) => <div key={at}><dt>{label}, {run.mean_ms === null ? "p50" : "mean step"}</dt><dd>{ms(run.mean_ms ?? run.p50_ms)}</dd></div>)}
           <div><dt>ratio</dt><dd>{found.ratio === null ? NONE : `×${found.ratio.toFixed(2)}`}</dd></div>
         </dl>
-        {found.next_step && <p class="about next">Next: <Sentence text={found.next_step} /></p>}
+        {found.next_step && <p class="do"><strong>Next: <Sentence text={found.next_step} /></strong></p>}
         <Facts facts={[
           ["Unit", found.unit],
           ["Ratio", found.ratio === null ? NONE : <>×{found.ratio.toFixed(2)}{found.ratio_ci95 && <span class="faint"> [{found.ratio_ci95.map((value) => value.toFixed(2)).join(", ")}]</span>}</>],

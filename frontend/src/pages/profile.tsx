@@ -180,7 +180,7 @@ function FixFirst({ table, given, inReport, of }: { table: HotspotTable; /** Whe
     <div class="do">
       <h3>What to do</h3>
       <ol>
-        {rows.map((row) => <li key={row.rank}><strong><Sentence text={row.advice} />.</strong> <span class="faint">{shorten(nameOf(row), 60)}{row.role && row.role !== row.operator ? `, ${row.role}` : ""}: at most {percent(row.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(row.recoverable_us).replace(" ", "\u00a0")}</span></li>)}
+        {rows.map((row) => <li key={row.rank}><strong><Sentence text={row.advice} />.</strong> <span class="faint">Saves at most {percent(row.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(row.recoverable_us).replace(" ", "\u00a0")} ({row.kind === "idle" ? "GPU " : ""}{shorten(nameOf(row), 60)}{row.role && row.role !== row.operator ? `, ${row.role}` : ""})</span></li>)}
         {unranked && <li><strong>Give the model's config {inReport ? <>(<code>--model config.json</code>)</> : "(above)"}.</strong> <span class="faint">FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time only, so operators are hardly ranked</span></li>}
       </ol>
     </div>

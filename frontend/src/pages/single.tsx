@@ -29,7 +29,7 @@ export function SingleView({ page, address = null }: { page: SinglePage; address
         <h2 id="verdict-title">{title(found.verdict)}</h2>
         <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
         <dl class="figures">{figuresOf(found).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-        {found.next_step && <p class="about next">Next: <Sentence text={found.next_step} /></p>}
+        {found.next_step && <p class="do"><strong>Next: <Sentence text={found.next_step} /></strong></p>}
         {found.warnings.length > 0 && <ul class="warnings">{found.warnings.map((text, index) => <li key={index}><Sentence text={text} /></li>)}</ul>}
       </section>
       {page.steps.length > 0 && (

@@ -118,6 +118,17 @@ def test_slow_launches_are_named_where_many_short_gaps_show_them(
     assert ("Capture the step in a graph" in host.advice) == slow
 
 
+def test_a_few_long_gaps_are_not_mended_by_a_graph() -> None:
+    """Many short gaps, and more time in two long ones, as where the host had to wait for a core."""
+    starts = [50_000 * i + 4_000_000 * (i // 20) for i in range(60)]
+    run = attributed(
+        *(e for i, at in enumerate(starts) for e in op("aten::add", ADD, at, 2000, i + 1, **SMALL))
+    )
+    (host,) = (h for h in of_kind("idle", run) if h.operator == "host")
+    assert "the host launches too slowly" in host.why
+    assert host.advice == advice.IDLE["host"]
+
+
 def test_an_eager_profile_is_advised_only_for_graph_replays() -> None:
     unknown = [event("kernel", "some_kernel", 0, 1000)]
     graph = event("runtime", "cudaGraphLaunch", -500, 100)

@@ -159,6 +159,8 @@ def _idle_row(cause: str, idle: StepIdle, window: Window) -> Hotspot:
     if between_us >= BETWEEN * time_us > 0:
         why += f"; {between_us:,.2f} µs of it between steps"
     short_pct = window.pct(idle.launching_ns / 1e3)
+    # As the verdict has it: fewer launches do not shorten a few long gaps.
+    most_short = 2 * idle.launching_ns >= idle.by_cause.get("host", 0.0)
     slow = cause == "host" and gaps >= MANY_GAPS and short_pct >= SLOW_LAUNCHES_PCT
     return lost_time(
         "idle",
@@ -169,5 +171,5 @@ def _idle_row(cause: str, idle: StepIdle, window: Window) -> Hotspot:
         saved_us=time_us,
         confidence="low" if cause == "unlinked" else "medium",
         why=f"{why}; the host launches too slowly" if slow else why,
-        advice=advice.SLOW_LAUNCHES if slow else advice.IDLE[cause],
+        advice=advice.SLOW_LAUNCHES if slow and most_short else advice.IDLE[cause],
     )
