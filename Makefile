@@ -37,7 +37,7 @@ test-browser: $(STAMP) test-frontend
 	scripts/install-chromium
 	$(BIN)/pytest -n 2 --dist loadfile -m browser tests/browser
 
-# Types and unit tests of the front end, where there is Node.
+# Types, lint and unit tests of the front end, where there is Node.
 test-frontend:
 	scripts/test-frontend
 

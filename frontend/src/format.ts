@@ -47,9 +47,9 @@ export function times(value: number | null | undefined): string {
 }
 
 /** A time as the public suite prints it: µs below 1 ms, with fixed decimals. */
-export function printed(us: number | null | undefined, usDigits = 2, msDigits = 2): string {
-  if (us === null || us === undefined || !Number.isFinite(us)) return NONE;
-  return us >= 1000 ? `${(us / 1000).toFixed(msDigits)} ms` : `${us.toFixed(usDigits)} µs`;
+export function printed(time_us: number | null | undefined, usDigits = 2, msDigits = 2): string {
+  if (time_us === null || time_us === undefined || !Number.isFinite(time_us)) return NONE;
+  return time_us >= 1000 ? `${(time_us / 1000).toFixed(msDigits)} ms` : `${time_us.toFixed(usDigits)} µs`;
 }
 
 /** FLOP per byte as the public suite prints it. */

@@ -174,9 +174,9 @@ export function Table<Row>({ caption, columns: given, rows, search, sort, most =
               const turn = () => setOpen(toggled(open, row));
               const body = (
                 <tr key={at} data-row={at} {...rowOf(row, choice, detail && turn)} {...(sight.widths ? { "aria-rowindex": at + 2 } : {})}>
-                  {columns.map((column, index) => (
+                  {columns.map((column, first) => (
                     <td key={column.id} class={cell(column)}>
-                      {detail && index === 0 ? (
+                      {detail && first === 0 ? (
                         <span class="opener"><button type="button" class="open" aria-expanded={isOpen} aria-label={`${isOpen ? "Close" : "Open"} ${column.value(row) ?? ""}`} onClick={turn}>
                           {isOpen ? "▾" : "▸"}
                         </button><span>{content(column, row, formats.get(column.id))}</span></span>

@@ -42,7 +42,7 @@ export function Histogram({ runs, labels }: { runs: StepTime[][]; labels: string
   const [low, high] = [Math.min(...all), Math.max(...all)];
   const width = (high - low) / BINS || low / BINS || 1;
   const shares = times.map((values) => {
-    const bins = new Array<number>(BINS).fill(0);
+    const bins = Array.from({ length: BINS }, () => 0);
     for (const value of values) bins[Math.min(BINS - 1, Math.floor((value - low) / width))]! += 1;
     return bins;
   });
@@ -63,7 +63,7 @@ export function Histogram({ runs, labels }: { runs: StepTime[][]; labels: string
           return (
             <g key={bin} {...mark(`${ms(from)} to ${ms(to)}`, ...labels.map((label, side) => `${label}: ${counted(shares[side]?.[bin] ?? 0, "step")}, ${percent(share(side, bin))}`))}>
               <rect x={left} y={box.top} width={wide} height={box.bottom - box.top} fill="transparent" />
-              {labels.map((_, side) => share(side, bin) > 0 && <rect key={side} x={left} y={y(share(side, bin))} width={wide} height={box.bottom - y(share(side, bin))} fill={SIDES[side]} fill-opacity="0.7" />)}
+              {labels.map((_label, side) => share(side, bin) > 0 && <rect key={side} x={left} y={y(share(side, bin))} width={wide} height={box.bottom - y(share(side, bin))} fill={SIDES[side]} fill-opacity="0.7" />)}
             </g>
           );
         })}

@@ -17,7 +17,7 @@ function rowsOf(phase: TimeNode): { layers: number[]; rows: Row[]; left: number 
   const roles = new Map<string, Row>();
   layers.forEach((layer, at) => {
     for (const role of layer.children) {
-      const row = roles.get(role.name) ?? { role: role.name, category: role.category, total: 0, most: 0, cells: new Array<TimeNode | undefined>(layers.length) };
+      const row = roles.get(role.name) ?? { role: role.name, category: role.category, total: 0, most: 0, cells: Array.from<TimeNode | undefined>({ length: layers.length }) };
       row.cells[at] = role;
       row.total += role.time_ns;
       row.most = Math.max(row.most, role.time_ns);
@@ -41,8 +41,8 @@ export function HeatStrip({ tree }: { tree: TimeNode }) {
     name: row.role,
     color: categoryColor(row.category),
     note: time(row.total / found.layers.length),
-    cells: row.cells.map((cell, at) => {
-      const layer = found.layers[at] ?? null;
+    cells: row.cells.map((cell, column) => {
+      const layer = found.layers[column] ?? null;
       return cell && {
         share: (cell.time_ns / row.most) ** 2,
         tip: [`layer ${layer}, ${row.role}: ${time(cell.time_ns)}`, `${percent((100 * cell.time_ns) / row.most)} of the slowest`],

@@ -66,10 +66,10 @@ function working(node: TimeNode): TimeNode {
 }
 
 /** The nodes that an address leads through, and whether it is one of this tree. */
-function follow(tree: TimeNode, place: string | null): [TimeNode[], boolean] {
+function follow(tree: TimeNode, where: string | null): [TimeNode[], boolean] {
   const path: TimeNode[] = [];
   let node = tree;
-  for (const step of place?.split(".") ?? []) {
+  for (const step of where?.split(".") ?? []) {
     const next = node.children[Number(step)];
     if (!next?.children.length) return [[], false];
     path.push(next);

@@ -40,7 +40,7 @@ export function BenchView({ page }: { page: BenchPage }) {
         <Facts facts={[
           ["GPU", leaderboard.device],
           ["Suite", leaderboard.suite],
-          ["Method", <Word text={leaderboard.method} />],
+          ["Method", <Word key="method" text={leaderboard.method} />],
           ["S of the best", share(best.weighted_s)],
           ["Importance covered", share(best.covered)],
           ["Recoverable GPU time", share(best.recoverable)],

@@ -65,11 +65,11 @@ const tick = (ticked: string[], set: (ids: string[]) => void): Column<ProfileEnt
 const WIDTH = 72;
 
 /** Step times along the recording, from 0. */
-function Spark({ times, phase }: { times: number[]; phase: string | null }) {
-  if (times.length < 3) return null;
-  const most = Math.max(...times);
-  const wide = WIDTH / times.length;
-  return <svg class="spark" width={WIDTH} height="18" role="img" aria-label={`${times.length} step times, at most ${ms(most)}`}>{times.map((time, at) => <rect key={at} x={at * wide} y={18 - (17 * time) / most} width={Math.max(0.6, wide - 0.4)} height={(17 * time) / most} fill={phaseColor(phase)} />)}</svg>;
+function Spark({ steps, phase }: { steps: number[]; phase: string | null }) {
+  if (steps.length < 3) return null;
+  const most = Math.max(...steps);
+  const wide = WIDTH / steps.length;
+  return <svg class="spark" width={WIDTH} height="18" role="img" aria-label={`${steps.length} step times, at most ${ms(most)}`}>{steps.map((time, at) => <rect key={at} x={at * wide} y={18 - (17 * time) / most} width={Math.max(0.6, wide - 0.4)} height={(17 * time) / most} fill={phaseColor(phase)} />)}</svg>;
 }
 
 const COLUMNS: Column<ProfileEntry>[] = [
@@ -78,7 +78,7 @@ const COLUMNS: Column<ProfileEntry>[] = [
   { id: "model", spare: 6, title: "Model", text: true, value: (row) => row.card?.model ?? NONE },
   { id: "framework", spare: 7, title: "Framework", text: true, tight: true, value: (row) => row.card?.framework ?? NONE },
   { id: "step", spare: 2, title: "Step", help: "Median step of the phase that the finding is about", value: (row) => row.card?.step_ms, time: "ms", show: (row, text) => <>{text}{row.card?.phase && <span class="faint small block">{row.card.phase}</span>}</> },
-  { id: "spark", spare: 5, title: "Steps", help: "Step times along the recording", value: (row) => row.card?.spark_ms.length ?? null, show: (row) => (row.card ? <Spark times={row.card.spark_ms} phase={row.card.phase} /> : null) },
+  { id: "spark", spare: 5, title: "Steps", help: "Step times along the recording", value: (row) => row.card?.spark_ms.length ?? null, show: (row) => (row.card ? <Spark steps={row.card.spark_ms} phase={row.card.phase} /> : null) },
   { id: "busy", spare: 1, title: "Busy", help: "GPU busy, of a usual step", value: (row) => row.card?.busy_pct, show: (row) => percent(row.card?.busy_pct) },
   { id: "finding", title: "Finding", text: true, long: true, value: (row) => row.card?.finding ?? NONE, show: (row) => (row.card ? <span title={row.card.sentence}>{row.card.finding}</span> : <span class="faint">not looked into yet</span>) },
   { id: "date", spare: 3, title: "Recorded", text: true, tight: true, value: (row) => (row.card?.recorded_ns ? new Date(row.card.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE) },
