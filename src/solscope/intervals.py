@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+Int64s = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
 
 
 class Intervals(NamedTuple):
@@ -70,7 +69,7 @@ def alone(start: Int64s, end: Int64s) -> Int64s:
     return lengths
 
 
-def nest(start: Int64s, end: Int64s) -> NDArray[np.int64]:
+def nest(start: Int64s, end: Int64s) -> Int64s:
     """For each interval the index of the innermost one that holds its start, or -1.
 
     Intervals of one thread, as a call stack leaves them. Where two only overlap (rounded clocks),
@@ -90,7 +89,7 @@ def nest(start: Int64s, end: Int64s) -> NDArray[np.int64]:
     return parent
 
 
-def _outer_first(start: Int64s, end: Int64s) -> NDArray[np.int64]:
+def _outer_first(start: Int64s, end: Int64s) -> Int64s:
     """The order of starts; of those that start together, the longest is first."""
     if (start[1:] < start[:-1]).any():
         return np.lexsort((-end, start))
@@ -145,7 +144,7 @@ def _nest_by_stack(start: Int64s, end: Int64s) -> Int64s:
     return above
 
 
-def innermost(times: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
+def innermost(times: Int64s, start: Int64s, end: Int64s) -> Int64s:
     """For each point the index of the innermost interval that holds it, or -1. One thread."""
     if start.size == 0 or times.size == 0:
         return np.full(times.shape, -1, dtype=np.int64)
@@ -164,9 +163,7 @@ def innermost(times: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
     return out
 
 
-def _last_at_depth(
-    start: Int64s, end: Int64s, position: NDArray[np.int64], depth: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _last_at_depth(start: Int64s, end: Int64s, position: Int64s, depth: Int64s) -> Int64s:
     """The last of properly nested intervals at a depth before a position in order, or -1."""
     size = start.size
     own = np.arange(size) - np.searchsorted(np.sort(end), start, side="right")
@@ -177,7 +174,7 @@ def _last_at_depth(
     return np.where((depth >= 0) & (index >= 0) & (own[last] == depth), last, -1)
 
 
-def _innermost_by_stack(times: Int64s, start: Int64s, end: Int64s) -> NDArray[np.int64]:
+def _innermost_by_stack(times: Int64s, start: Int64s, end: Int64s) -> Int64s:
     """`innermost` for intervals that overlap without nesting; points and intervals sorted."""
     innermost = np.full(times.size, -1, dtype=np.int64)
     stack: list[int] = []

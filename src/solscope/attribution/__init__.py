@@ -13,7 +13,6 @@ import polars as pl
 
 from solscope.arrays import take
 from solscope.attribution.borrow import BORROWED, Companion, borrow, with_replays
-from solscope.attribution.captures import captured
 from solscope.attribution.classify import classify, load_rules
 from solscope.attribution.link import link
 from solscope.attribution.owners import find_owners
@@ -93,8 +92,12 @@ def lenders(
     given: Profile | Sequence[Profile] | None, rules: RuleSet | None = None
 ) -> list[Companion]:
     """What profiles of the same program can lend."""
+    if given is None:
+        return []
+    from solscope.attribution.captures import captured
+
     rules = rules or load_rules()
-    profiles = [given] if isinstance(given, Profile) else given or ()
+    profiles = [given] if isinstance(given, Profile) else given
     opened = [attribute(each, rules) for each in profiles]
     return [
         Companion(

@@ -17,16 +17,17 @@ recorded. `borrowed_call` holds together the kernels of a call that is there as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from solscope.arrays import take
-from solscope.attribution.capture_matching import match_captures
 from solscope.attribution.graphs import replayed
 from solscope.attribution.inner_inputs import inputs_of
-from solscope.attribution.replays import Counterparts, counterparts
 from solscope.attribution.twins import by_stream, find_twins
+
+if TYPE_CHECKING:
+    from solscope.attribution.replays import Counterparts
 
 HOW = pl.Enum(["sequence", "companion", "same_kernel"])
 """How an operator was borrowed."""
@@ -170,6 +171,9 @@ def _by_place(there: pl.DataFrame) -> pl.DataFrame:
 
 def _of_companions(own: pl.DataFrame, companions: Sequence[Companion]) -> pl.DataFrame:
     """What the counterpart of each kernel has: captured, by order, else by place in the model."""
+    from solscope.attribution.capture_matching import match_captures
+    from solscope.attribution.replays import counterparts
+
     nodes = all_nodes(companions)
     there = pl.concat(
         [_lendable(each.events, each.activities) for each in companions], how="vertical_relaxed"

@@ -16,6 +16,8 @@ ANNOTATION = "nccl:"
 
 def annotated_inputs(events: pl.DataFrame) -> dict[int, int]:
     """From rows of records without typed inputs to the row of the annotation inside with them."""
+    if not (events["name"] == RECORD).any():
+        return {}
     timed = events.with_row_index("row").filter(pl.col("start_ns").is_not_null())
     # A join finds no equal nulls; files of one rank have no rank.
     rows = timed.with_columns(pl.col(THREAD).fill_null(-1))

@@ -156,7 +156,7 @@ def _frames(events: pl.DataFrame, kind: str) -> _Frames:
 
 
 def _calls(calls: pl.DataFrame) -> dict[_Key, _Calls]:
-    start, threads = calls["start_ns"], calls.select(THREAD)
+    start, threads = calls["start_ns"], pl.DataFrame([calls[name] for name in THREAD])
     if not start.null_count():
         begun = start.to_numpy()
         return {key: _Calls(at, begun[at]) for key, at in _by_thread(threads).items()}

@@ -96,12 +96,16 @@ class UsualSteps:
     @property
     def whole(self) -> pl.DataFrame:
         """Usual steps and all others that are not cut, in order of time."""
+        if self.others.is_empty():
+            return self.table
         rest = self.others.filter(pl.col("reason") != "cut").drop("reason")
         return pl.concat([self.table, rest]).sort("start_ns", maintain_order=True)
 
     @property
     def with_outliers(self) -> pl.DataFrame:
         """Usual steps and outliers, in order of time."""
+        if self.others.is_empty():
+            return self.table
         longer = self.others.filter(pl.col("reason") == "outlier").drop("reason")
         return pl.concat([self.table, longer]).sort("start_ns", maintain_order=True)
 

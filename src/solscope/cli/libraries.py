@@ -20,6 +20,18 @@ DOCSTRINGS = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
 """Modules of NumPy that only attach docstrings to what is written in C, which no command shows.
 They take a tenth of its import."""
 
+TYPES = "numpy._typing"
+"""Names for type checkers, a sixth of NumPy's import, which asks for one of them."""
+
+
+class _Types(ModuleType):
+    """Stands for `TYPES` while NumPy is imported: each of its names can be subscripted."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return list
+
 
 def import_numpy() -> None:
     """Import NumPy without docstrings, and without the threads of its linear algebra.
@@ -30,6 +42,8 @@ def import_numpy() -> None:
     if "numpy" not in sys.modules and limit not in os.environ:
         os.environ[limit] = "1"
         empty = {name: ModuleType(name) for name in DOCSTRINGS if name not in sys.modules}
+        if TYPES not in sys.modules:
+            empty[TYPES] = _Types(TYPES)
         sys.modules.update(empty)
         try:
             import_module("numpy")

@@ -36,7 +36,7 @@ class ProfileDetails(msgspec.Struct, frozen=True):
 def profile_details(attributed: Attributed) -> ProfileDetails:
     """The host side and the memory of one profile."""
     try:
-        host, reason = _shortened(host_table(attributed)), None
+        host, reason = _shortened(host_table(attributed, stacked=False)), None
     except InputError as error:
         host, reason = None, str(error)
     return ProfileDetails(host, reason, _memory(attributed))
@@ -50,7 +50,6 @@ def _shortened(table: HostTable) -> HostTable:
         frames=table.frames[:MOST_ROWS],
         between=table.between[:MOST_ROWS],
         path_operators=table.path_operators[:MOST_ROWS],
-        stacks=table.stacks[:MOST_ROWS],
     )
 
 

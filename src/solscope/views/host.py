@@ -82,8 +82,14 @@ class HostTable(msgspec.Struct, frozen=True):
     """Waiting by the whole stack of the host, for flame graphs; it adds to `waiting_ms`."""
 
 
-def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTable:
-    """The host side of the GPU with most activities."""
+def host_table(
+    attributed: Attributed, launch_us: float = LAUNCH_US, *, stacked: bool = True
+) -> HostTable:
+    """The host side of the GPU with most activities.
+
+    Without `stacked`, `stacks` is empty: pages draw none, and of a large trace they take longer
+    than all else.
+    """
     path = attributed.profile.path
     times = [time for time in device_times(attributed) if time.rows["launch_row"].count()]
     if not times:
@@ -124,7 +130,7 @@ def host_table(attributed: Attributed, launch_us: float = LAUNCH_US) -> HostTabl
         path_sync_ms=critical.sync_ns / 1e6,
         path=critical.parts,
         path_operators=critical.operators,
-        stacks=waiting_stacks(stacks, waits),
+        stacks=waiting_stacks(stacks, waits) if stacked else [],
     )
 
 

@@ -40,14 +40,16 @@ def test_modules_that_polars_hardly_needs_come_when_they_are_used() -> None:
 
 WITHOUT_DOCSTRINGS = """
 import json, os, sys
-from solscope.cli.libraries import DOCSTRINGS, import_numpy
+from solscope.cli.libraries import DOCSTRINGS, TYPES, import_numpy
 import_numpy()
 import numpy as np
 print(json.dumps({
     "sum": int(np.add(1, 2)),
     "sorted": np.sort(np.array([3, 1, 2])).tolist(),
     "documented": [name for name in ("add", "array", "dtype") if getattr(np, name).__doc__],
-    "left": [name for name in DOCSTRINGS if name in sys.modules],
+    "left": [name for name in (*DOCSTRINGS, TYPES) if name in sys.modules],
+    "norm": float(np.linalg.norm([3, 4])),
+    "typed": str(__import__("numpy.typing").typing.NDArray[np.int64]),
 }))
 """
 
@@ -57,5 +59,7 @@ def test_numpy_without_docstrings_computes_the_same() -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert (found["sum"], found["sorted"], found["left"]) == (3, [1, 2, 3], [])
+    assert found["norm"] == 5
+    assert "int64" in found["typed"]
     # A version of NumPy that documents its functions elsewhere makes this list useless.
     assert found["documented"] != ["add", "array", "dtype"]

@@ -24,6 +24,7 @@ from solscope.pages.ranks import ranks_pages
 from solscope.pages.single import single_page
 from solscope.readers.allocations import ALLOCATION_SCHEMA
 from solscope.readers.packed import save
+from solscope.views.host import host_table
 from tests.making import attributed, event, profile
 from tests.recordings import attributed_recording
 from tests.unit.diagnose.test_single import EIGHTH
@@ -181,3 +182,13 @@ def test_two_profiles_are_compared_kernel_by_kernel_and_three_are_not() -> None:
     (phase,) = page.kernels.phases
     assert phase.diff_ms == pytest.approx(1e-5)
     assert comparison_page([*made, made[0]], ["a", "b", "c"]).kernels is None
+
+
+def test_a_page_leaves_out_stacks_that_it_does_not_draw() -> None:
+    made = attribute(solscope.open("demo:vllm-b200"))
+    host = details.profile_details(made).host
+    assert host is not None
+    whole = host_table(made)
+    assert whole.stacks
+    assert host.stacks == []
+    assert host.waiting_ms == whole.waiting_ms
