@@ -48,3 +48,20 @@ def test_layers_are_numbered_on_and_nothing_between_has_a_place(score_joined) ->
     ]
     assert made.kernels[3].role is None
     assert [made.kinds[n][1] for n in range(4)] == ["dense", "moe", "dense", "moe"]
+
+
+def test_a_kernel_in_the_wrong_pass_has_a_layer_that_nothing_names(score_joined) -> None:  # type: ignore[no-untyped-def]
+    def recorded(text: str):  # type: ignore[no-untyped-def]
+        kernels = tuple(score_joined.Kernel(x, None, 1, True, 0, "layer", None) for x in text)
+        return score_joined.RecordedPass(kernels, cut=False, kinds={0: ("attention", "dense")})
+
+    layer = "NGRKAGNGSG"
+    small, large = recorded(f"E{layer * 2}NGT"), recorded(f"E{layer * 4}NGT")
+    found, exact = score_joined.cut([small, large])
+    assert exact
+    assert [len(given.kernels) for given in found] == [24, 44]
+
+    unseen = recorded(f"{layer * 4}NGT")
+    found, exact = score_joined.cut([small, unseen])
+    assert not exact
+    assert [k.layer for k in found[0].kernels] == [-1] * 24 + [0] * 43

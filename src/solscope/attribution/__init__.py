@@ -15,9 +15,11 @@ from solscope.arrays import take
 from solscope.attribution.borrow import BORROWED, Companion, borrow, with_replays
 from solscope.attribution.classify import classify, load_rules
 from solscope.attribution.link import link
+from solscope.attribution.modules import module_tree
 from solscope.attribution.owners import find_owners
 from solscope.attribution.places import find_places
 from solscope.attribution.rule_set import RuleSet
+from solscope.attribution.sequence import letters
 from solscope.attribution.stacks import Stacks
 from solscope.attribution.steps import find_steps
 from solscope.profile import Profile
@@ -71,11 +73,12 @@ def attribute(
     helpers: dict[str, str] = {r.id: r.helper for r in rules.rules if r.helper is not None}
     activities = activities.with_columns(find_owners(activities, helpers))
     stacks = Stacks(events, activities)
-    steps = find_steps(stacks)
+    sequence, tree = letters(activities, helpers), module_tree(events)
+    steps = find_steps(stacks, sequence, tree)
     if profile.metadata.framework in NOT_DECODERS:
         steps = steps.without_phases()
     decoder = profile.metadata.framework not in NOT_DECODERS
-    activities = find_places(stacks, steps, helpers, decoder)
+    activities = find_places(stacks, steps, sequence, tree, decoder)
     # Only a model that generates tokens has prefill and decode.
     steps = steps.without_guesses(activities["model"] == "encoder")
     activities = activities.with_columns(steps.pass_phase.alias("phase"))

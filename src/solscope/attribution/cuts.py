@@ -6,7 +6,9 @@ The best source there is decides, in this order:
    annotation that launches GPU work;
 2. graph launches: a large graph is one decode step;
 3. kernels that stand once in every pass (sampling or embedding), see `markers.py`;
-4. nothing: the whole profile is one step.
+4. turns of drafts and their verification, where none of these tells (`speculation.py`), or where
+   the marks are those of single passes;
+5. nothing: the whole profile is one step.
 
 An activity belongs to the step in which it was *launched*, or after which, when it was launched
 between two; where activities themselves mark the steps, to the last mark before it.
@@ -139,10 +141,15 @@ def _by_activities(events: pl.DataFrame, activities: pl.DataFrame) -> tuple[pl.S
     found_by = "graph_launch"
     if starts.size < 2:
         starts, found_by = marked_passes(activities), "kernel_period"
-    gpu_start = activities["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
     if starts.size < 2:
         step = series("step", np.zeros(activities.height, np.int32))
         return step, Cut(np.empty(0, np.int64), ["(whole profile)"], "whole_profile")
+    return cut_at(activities, starts, found_by)
+
+
+def cut_at(activities: pl.DataFrame, starts: Int64s, found_by: str) -> tuple[pl.Series, Cut]:
+    """Steps that begin at these times on the GPU."""
+    gpu_start = activities["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
     index = np.searchsorted(starts, gpu_start, side="right") - 1
     # What ran before the first mark belongs to a step that the profile does not show whole.
     step = series("step", (index + 1).astype(np.int32))

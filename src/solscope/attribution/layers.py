@@ -34,7 +34,8 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
     """The layers of one pass; empty when no layered structure is seen."""
     text = "".join(unit.letter for unit in sequence)
     groups = by_layer(text, find_mixers(text))
-    if not MIN_LAYERS <= len(groups) <= MAX_LAYERS:
+    least = 1 if _is_head(text, groups) else MIN_LAYERS
+    if not least <= len(groups) <= MAX_LAYERS:
         return []
     whole = [Mixer(g[0].start, g[-1].end, g[0].kind) for g in groups]
     marks = cut_at_landmarks(text, whole)
@@ -47,6 +48,20 @@ def find_layers(sequence: list[Unit]) -> list[Layer]:
         layers.append(made._replace(aligned=repeated is not None, agreed=agreed))
     grouped = regroup(text, _with_unrecognized(text, layers))
     return _judged(text, with_norms_behind(text, grouped))
+
+
+def _is_head(text: str, groups: Sequence[tuple[Mixer, ...]]) -> bool:
+    """Whether a single layer is all of a model: a head that drafts tokens.
+
+    It lies between the embedding of a token and the choice of the next.
+    """
+    if sum(len(group) for group in groups) != 1:
+        # Where norms are not recognized, the mixers of all layers are one group.
+        return False
+    before, after = text[: groups[0][0].start], text[groups[0][0].end :]
+    scored = after[max((after.rfind(norm) for norm in NORMS), default=-1) :]
+    chosen = scored.partition(Letter.GEMM)[2]
+    return Letter.GATHER in before and bool({Letter.SAMPLING, Letter.TOPK} & set(chosen))
 
 
 _TURNED = frozenset((Letter.CONCATENATION, Letter.ROPE))

@@ -17,6 +17,10 @@ REACH = 10
 """Units between a softmax and the products before and after it, at most."""
 
 
+_CHOSEN = frozenset((Letter.SORT, Letter.TOPK, Letter.SAMPLING))
+"""What chooses experts or tokens by a softmax, which is no attention then."""
+
+
 class Mixer(NamedTuple):
     """One call that mixes tokens, as a range of units."""
 
@@ -65,7 +69,7 @@ def _overlaps(span: tuple[int, int], ranges: Sequence[tuple[int, int]]) -> bool:
 
 
 def _softmax_mixers(text: str) -> list[tuple[int, int]]:
-    """Attention written out: a softmax between two products, and no choice of experts."""
+    """Attention written out: a softmax between two products, and no choice among its results."""
     mixers = []
     for position, letter in enumerate(text):
         if letter != Letter.SOFTMAX:
@@ -76,7 +80,7 @@ def _softmax_mixers(text: str) -> list[tuple[int, int]]:
         )
         left, right = before.rfind(Letter.GEMM), after.find(Letter.GEMM)
         chosen = after[: max(right, 0)]
-        if left >= 0 and right >= 0 and not {Letter.SORT, Letter.TOPK} & set(chosen):
+        if left >= 0 and right >= 0 and not _CHOSEN & set(chosen):
             mixers.append((position - len(before) + left, position + 1 + right + 1))
     return mixers
 

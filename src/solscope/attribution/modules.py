@@ -95,15 +95,35 @@ def layer_modules(tree: Tree) -> list[str]:
     return list(dict.fromkeys(module for module, _ in tree.numbers))
 
 
+def models_in(tree: Tree) -> set[str]:
+    """Modules that no other calls, and that hold layers: each call is a pass."""
+    layers = set(layer_modules(tree))
+    return {root for root in _roots(tree) if layers & _below(tree, root)}
+
+
+def _roots(tree: Tree) -> list[str]:
+    inner = {child for children in tree.values() for child in children}
+    return [node for node in tree if node not in inner]
+
+
+def _below(tree: Tree, node: str) -> set[str]:
+    found: set[str] = set()
+    left = [node]
+    while left:
+        fresh = [child for child in tree.get(left.pop(), ()) if child not in found]
+        found.update(fresh)
+        left += fresh
+    return found
+
+
 def layer_numbers(tree: dict[str, list[str]]) -> Numbers:
     """The number of each layer of a tree; of a `Tree`, worked out once."""
     return (tree if isinstance(tree, Tree) else Tree(tree)).numbers
 
 
 def _layer_numbers(tree: Tree) -> Numbers:
-    inner = {child for children in tree.values() for child in children}
     numbers: Numbers = {}
-    for root in (node for node in tree if node not in inner):
+    for root in _roots(tree):
         # Towers, or encoder and decoder, of one model: no two layers have the same number.
         layers = [key for stack in _stacks(tree, root) for key in _unwrapped(tree, stack)]
         numbers |= {key: number for number, key in enumerate(layers)}
@@ -134,12 +154,20 @@ def _stacks(tree: Tree, node: str, above: frozenset[str] = frozenset()) -> list[
     if not repeated:
         return deeper
     stack = [child for child in children if _belongs(child, repeated)]
+    if _are_heads(tree, stack, deeper):
+        return deeper
     # Two models, or two stacks of one model, under one parent repeat as well.
     holders = len(stack) <= _FEW and all(
         any(_holds_layers(tree, child, s, len(stack)) for s in _stacks(tree, child, above))
         for child in stack
     )
     return deeper if holders else [stack]
+
+
+def _are_heads(tree: Tree, stack: list[str], deeper: list[list[str]]) -> bool:
+    """Whether what repeats in a model are its heads, without norms, beside stacks with norms."""
+    layers = [inner for inner in deeper if _has_norm(tree, inner[0]) and len(inner) > len(stack)]
+    return bool(layers) and not any(_has_norm(tree, child) for child in stack)
 
 
 def _holds_layers(tree: Tree, module: str, inner: list[str], siblings: int) -> bool:

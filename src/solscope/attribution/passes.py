@@ -1,17 +1,22 @@
 """Passes: runs through the model inside a step, and what they tell of the step.
 
-Annotations that name a phase (`prefill`, `decode`) separate the passes of a step; a step without
-them is one pass. Where no name tells the phase, the requests or the tokens, the shapes of attention
-calls do, when those agree.
+Annotations that name a phase (`prefill`, `decode`) separate the passes of a step. Of what they
+leave whole, each call of a model that Python stacks show is a pass, and so is what the order of
+kernels shows to be one (`pass_starts.py`). Where no name tells the phase, the requests or the
+tokens, the shapes of attention calls do, when those agree. Passes of two models that take turns are
+drafts and their verification where that is earned (`speculation.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from solscope.arrays import take
+from solscope.attribution.calls import Program, known_passes, take_apart
 from solscope.attribution.phases import (
     PHASES,
     Query,
@@ -20,7 +25,10 @@ from solscope.attribution.phases import (
     phase_of_replays,
     queries_of,
 )
+from solscope.attribution.speculation import find_turns
 from solscope.attribution.stacks import Stacks
+from solscope.attribution.structure import is_training
+from solscope.intervals import Int64s
 
 
 class Passes(NamedTuple):
@@ -31,24 +39,39 @@ class Passes(NamedTuple):
     pass_phase: pl.Series
     guessed: pl.Series
     """True where no name states the phase."""
+    turns: Int64s
+    """When each turn of drafts and their verification begins on the GPU, where that is known."""
 
 
-def find_passes(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> Passes:
+def find_passes(stacks: Stacks, step: pl.Series, table: pl.DataFrame, program: Program) -> Passes:
     """Split the steps of `table` into passes; fill in phases, requests and tokens it lacks."""
     events, activities = stacks.events, stacks.activities
     pass_id, pass_phase = _by_name(stacks, step, table)
+    if not is_training(activities):
+        pass_id = take_apart(stacks, pass_id, program)
     named = step.is_in(table.filter(pl.col("phase").is_not_null())["step"].to_list())
     guessed = pass_phase.is_null() & ~named.fill_null(False)
     queries = queries_of(events, activities)
+    stated = _or_else(pass_phase, _of_steps(step, table))
+    known = known_passes(activities, program.sequence, pass_id, stated, queries)
+    turns = find_turns(known.passes)
+    spoken = pass_id.replace_strict(turns.phases, default=None, return_dtype=pl.String)
+    pass_phase = _or_else(spoken.cast(pl.Enum(PHASES)), pass_phase)
     pass_phase = _or_else(pass_phase, _spread(phase_by_shapes(queries), pass_id))
     unnamed = step.is_in(table.filter(pl.col("phase").is_null())["step"].to_list())
     replays = phase_of_replays(events, activities, pass_id)
     pass_phase = _or_else(pass_phase, replays.zip_with(unnamed, replays.clear(replays.len())))
     table = _fill_sizes(_fill_phases(table, step, pass_phase), step, queries)
+    pass_phase = _or_else(pass_phase, _of_steps(step, table))
+    begins = np.array([known.starts[number] for number in turns.starts], dtype=np.int64)
+    return Passes(table, pass_id, pass_phase, guessed, begins)
+
+
+def _of_steps(step: pl.Series, table: pl.DataFrame) -> pl.Series:
+    """For each activity the phase of its step."""
     by_step = dict(table.select("step", pl.col("phase").cast(pl.String)).iter_rows())
-    from_step = step.replace_strict(by_step, default=None, return_dtype=pl.String)
-    pass_phase = _or_else(pass_phase, from_step.cast(pl.Enum(PHASES)))
-    return Passes(table, pass_id, pass_phase, guessed)
+    phases = step.replace_strict(by_step, default=None, return_dtype=pl.String)
+    return phases.cast(pl.Enum(PHASES))
 
 
 def _or_else(phase: pl.Series, other: pl.Series) -> pl.Series:
@@ -69,13 +92,16 @@ def _by_name(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> tuple[pl.S
     frame = pl.DataFrame(
         {"step": step, "mark": rows, "start_ns": activities["start_ns"]}
     ).with_row_index("at")
-    # A step whose own name tells its phase is one pass, whatever is marked inside it.
-    with_phase = table.filter(pl.col("phase").is_not_null())["step"].to_list()
+    # A step whose own name tells its phase is one pass, whatever is marked inside it but drafts.
+    with_phase = pl.col("step").is_in(table.filter(pl.col("phase").is_not_null())["step"].to_list())
+    drafts = [row for row, name in _names(events, rows) if phases[name] == "draft"]
     frame = frame.with_columns(
-        pl.when(~pl.col("step").is_in(with_phase)).then("mark").alias("mark")
+        pl.when(~with_phase).then("mark").alias("mark"),
+        pl.when(with_phase & pl.col("mark").is_in(drafts)).then("mark").alias("draft"),
     )
     if frame["mark"].null_count() < frame.height:
         frame = _filled(frame)
+    frame = frame.with_columns(pl.coalesce("mark", "draft").alias("mark"))
     marked = frame.select("step", "mark")
     distinct = marked.unique()
     texts = take(events["name"], distinct["mark"]).cast(pl.String)
@@ -90,6 +116,12 @@ def _by_name(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> tuple[pl.S
         known_pass, on=["step", "mark"], how="left", nulls_equal=True, maintain_order="left"
     )
     return joined["pass"], joined["pass_phase"]
+
+
+def _names(events: pl.DataFrame, rows: pl.Series) -> Iterator[tuple[int, str]]:
+    """Each of these rows once, with the name of its event."""
+    distinct = rows.unique().drop_nulls()
+    yield from zip(distinct, take(events["name"], distinct).cast(pl.String), strict=True)
 
 
 def _filled(frame: pl.DataFrame) -> pl.DataFrame:
@@ -119,13 +151,18 @@ def _fill_phases(table: pl.DataFrame, step: pl.Series, pass_phase: pl.Series) ->
         .group_by("step")
         .agg(pl.col("seen").unique().sort())
     )
-    phase_of = {
-        number: phases[0] if len(phases) == 1 else "mixed"
-        for number, phases in seen.iter_rows()
-        if len(phases) == 1 or set(phases) <= {"prefill", "decode"}
-    }
+    phase_of = {number: _of_passes(set(phases)) for number, phases in seen.iter_rows()}
     guess = table["step"].replace_strict(phase_of, default=None, return_dtype=pl.String)
     return table.with_columns(pl.coalesce("phase", guess.cast(pl.Enum(PHASES))).alias("phase"))
+
+
+def _of_passes(phases: set[str]) -> str | None:
+    """The phase of a step whose passes have these: drafts and their verification are decode."""
+    if len(phases) == 1:
+        return phases.pop()
+    if phases <= {"decode", "draft", "verify"}:
+        return "decode"
+    return "mixed" if phases == {"prefill", "decode"} else None
 
 
 def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[Query | None]) -> pl.DataFrame:

@@ -47,7 +47,8 @@ def facts_of(name: str) -> NameFacts:
     if m := _VLLM.match(name):
         context, generation = int(m["c"]), int(m["g"])
         tokens = _leading(m["cargs"]) + _leading(m["gargs"])
-        both = "mixed" if context and generation else "prefill" if context else "decode"
+        generates = "verify" if _verifies(generation, m["gargs"]) else "decode"
+        both = "mixed" if context and generation else "prefill" if context else generates
         return NameFacts(both, context + generation, tokens or None)
     if m := _SGLANG.match(name):
         mode = m["mode"].lower()
@@ -66,6 +67,24 @@ def _leading(text: str) -> int:
     """First number of vLLM's per-group figures: the sum of query tokens."""
     m = re.match(r"(?:sq)?(\d{1,12})", text)
     return int(m.group(1)) if m else 0
+
+
+_SUMS = lazy_pattern(r"^sq(\d{1,12})sk\d{1,15}sqsq(\d{1,15})")
+MOST_QUERIES = 64
+"""Queries per request beyond which a pass reads a prompt, not drafts."""
+
+
+def _verifies(requests: int, figures: str) -> bool:
+    """True where each request that generates has the same few queries, and more than one.
+
+    A request that was interrupted is read again with all its tokens; others have one beside it.
+    """
+    m = _SUMS.match(figures)
+    if m is None:
+        return False
+    queries, squares = int(m.group(1)), int(m.group(2))
+    alike = queries * queries == squares * requests
+    return alike and requests < queries <= MOST_QUERIES * requests
 
 
 class Query(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from solscope.arrays import positions, take
+from solscope.arrays import positions, series, take
 from solscope.attribution.confidence import (
     LEAST,
     MODELS,
@@ -33,12 +33,12 @@ from solscope.attribution.confidence import (
 from solscope.attribution.layers import find_layers, model_of, stack_models
 from solscope.attribution.module_kinds import with_module_kinds
 from solscope.attribution.module_roles import module_votes
-from solscope.attribution.modules import module_layers, module_paths, module_tree
+from solscope.attribution.modules import Tree, module_layers, module_paths
 from solscope.attribution.patterns import doubts_about
 from solscope.attribution.products import Product, products_of
 from solscope.attribution.roles import OTHER, Named, epilogue_roles, layer_roles, prologue_roles
 from solscope.attribution.sections import Layer
-from solscope.attribution.sequence import PRODUCTS, Letter, letters, units
+from solscope.attribution.sequence import PRODUCTS, Letter, units
 from solscope.attribution.stacks import Stacks
 from solscope.attribution.steps import Steps
 from solscope.attribution.structure import is_training
@@ -74,7 +74,7 @@ _COLUMNS = {
 
 
 def find_places(
-    stacks: Stacks, steps: Steps, helpers: dict[str, str], decoder: bool = True
+    stacks: Stacks, steps: Steps, sequence: pl.Series, tree: Tree, decoder: bool = True
 ) -> pl.DataFrame:
     """Activities with `step`, `pass`, `phase`, `layer` and the columns of a label."""
     events, activities = stacks.events, stacks.activities
@@ -85,9 +85,8 @@ def find_places(
     table = activities.with_columns(
         steps.step.alias("step"), steps.pass_id.alias("pass"), steps.pass_phase.alias("phase")
     )
-    sequence = letters(activities, helpers)
     products = products_of(events, activities, sequence)
-    whole = set(steps.table["found_by"]) == {"whole_profile"}
+    whole = set(steps.table["found_by"]) == {"whole_profile"} and steps.pass_id.n_unique() < 2
     if decoder and not is_training(activities):
         for rows, text in _passes(table, sequence):
             shapes = tuple(products[row] for row in rows)
@@ -97,13 +96,12 @@ def find_places(
                 code[rows] = np.array([*numbers, -1])[placed_pass.code]
                 layer[rows] = placed_pass.layer
                 generates[rows] = MODELS.index(placed_pass.model)
-        _place_transfers(table, sequence, labels, code)
+        _place_transfers(table, sequence, labels, code, generates)
     placed = table.with_columns(
         positions("layer", layer).cast(pl.Int32),
         take(pl.Series("model", MODELS, dtype=pl.Enum(MODELS)), positions("model", generates)),
         *_decode(labels, code),
     )
-    tree = module_tree(events)
     module = module_layers(stacks, tree)
     named = _with_modules(placed, module if decoder else module.clear(activities.height))
     if tree and decoder:
@@ -188,34 +186,42 @@ def _with_modules(table: pl.DataFrame, module: pl.Series) -> pl.DataFrame:
 
 
 def _place_transfers(
-    table: pl.DataFrame, sequence: pl.Series, labels: dict[_Label, int], code: Int64s
+    table: pl.DataFrame,
+    sequence: pl.Series,
+    labels: dict[_Label, int],
+    code: Int64s,
+    generates: Int64s,
 ) -> None:
     """Copies between host and device before the layers of a pass are prologue, after them epilogue.
 
-    Between layers they belong to none: they run beside the model (offloaded weights, say).
+    Between layers they belong to none: they run beside the model (offloaded weights, say). What an
+    encoder hands to the host is no token.
     """
     if not (sequence == Letter.TRANSFER.value).any():
         return
-    sides = {
-        "prologue": _outside("prologue", OTHER, "transfer"),
-        "epilogue": _outside("epilogue", "sampler", "transfer"),
-    }
     place_of = {number: label.place for label, number in labels.items()}
     place = pl.Series("place", [place_of.get(number) for number in code.tolist()], dtype=pl.String)
     unit = ["rank", "device", "pass"]
     inside = pl.col("start_ns").filter(pl.col("place") == "layer")
     moved = (
         table.select(*unit, "start_ns", pl.int_range(pl.len()).alias("at"))
-        .with_columns(place, sequence)
-        .with_columns(inside.min().over(unit).alias("first"), inside.max().over(unit).alias("last"))
+        .with_columns(place, sequence, series("model", generates))
+        .with_columns(
+            inside.min().over(unit).alias("first"),
+            inside.max().over(unit).alias("last"),
+            (pl.col("model").max().over(unit) == MODELS.index("encoder")).alias("encodes"),
+        )
         .filter(pl.col("letter") == Letter.TRANSFER)
     )
-    for side, where in (
-        ("prologue", pl.col("start_ns") < pl.col("first")),
-        ("epilogue", pl.col("start_ns") > pl.col("last")),
+    before, after = pl.col("start_ns") < pl.col("first"), pl.col("start_ns") > pl.col("last")
+    for side, role, where in (
+        ("prologue", OTHER, before),
+        ("epilogue", OTHER, after & pl.col("encodes")),
+        ("epilogue", "sampler", after & ~pl.col("encodes")),
     ):
         rows = moved.filter(where)["at"].to_numpy()
-        code[rows] = labels.setdefault(sides[side], len(labels))
+        label = _outside(side, role, "transfer")
+        code[rows] = labels.setdefault(label, len(labels))
 
 
 def _passes(table: pl.DataFrame, sequence: pl.Series) -> list[tuple[Int64s, list[str]]]:

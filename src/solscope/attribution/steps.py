@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import polars as pl
 
-from solscope.attribution.cuts import BEFORE, Cut, cut_steps
+from solscope.attribution.calls import Program
+from solscope.attribution.cuts import BEFORE, Cut, cut_at, cut_steps
+from solscope.attribution.modules import Tree
 from solscope.attribution.passes import find_passes
 from solscope.attribution.phases import PHASES, facts_of
 from solscope.attribution.stacks import Stacks
-from solscope.intervals import find_stray
+from solscope.intervals import Int64s, find_stray
 
 STEP_SCHEMA = pl.Schema(
     {
@@ -32,6 +34,10 @@ STEP_SCHEMA = pl.Schema(
     }
 )
 """One row per step; `start_ns` and `end_ns` bound its GPU activities, `process` counts from 0."""
+
+
+MIN_TURNS = 2
+"""Fewest turns of drafts and verification that are steps."""
 
 
 class Steps(NamedTuple):
@@ -55,8 +61,13 @@ class Steps(NamedTuple):
         return self._replace(table=table, pass_phase=self.pass_phase.clear(self.pass_phase.len()))
 
     def without_guesses(self, where: pl.Series) -> Steps:
-        """The same steps, without phases that only follow from the kernels of these activities."""
-        lost = where.fill_null(False) & self.guessed.fill_null(False)
+        """The same steps, without phases that only follow from the kernels of these activities.
+
+        A copy to the host says nothing of its own: it is one with the pass that it belongs to.
+        """
+        passes = self.pass_id.filter(where.fill_null(False)).unique()
+        lost = self.pass_id.is_in(passes.implode()).fill_null(False)
+        lost &= self.guessed.fill_null(False)
         if not lost.any():
             return self
         steps = set(self.step.filter(lost).drop_nulls())
@@ -66,14 +77,20 @@ class Steps(NamedTuple):
         return self._replace(table=table, pass_phase=self.pass_phase.set(lost, None))
 
 
-def find_steps(stacks: Stacks) -> Steps:
-    """Cut the profile into steps and passes; ranks and processes of a merged one by themselves."""
+def find_steps(stacks: Stacks, sequence: pl.Series, tree: Tree) -> Steps:
+    """Cut the profile into steps and passes; ranks and processes of a merged one by themselves.
+
+    `sequence` has the letter of each activity.
+    """
     activities = stacks.activities
     owner = activities.select(pl.struct("rank", "pid").rank("dense").cast(pl.Int32)).to_series()
     if owner.n_unique() < 2:
-        return _find_steps(stacks)
+        return _find_steps(stacks, Program(sequence, tree))
     parts = [
-        _find_steps(Stacks(stacks.events, activities.filter(owner == number)))
+        _find_steps(
+            Stacks(stacks.events, activities.filter(owner == number)),
+            Program(sequence.filter(owner == number), tree),
+        )
         for number in owner.unique()
     ]
     return _merge(
@@ -107,15 +124,28 @@ def _merge(parts: list[Steps], rows: list[pl.Series], height: int) -> Steps:
     return Steps(pl.concat(tables), whole["0"], whole["1"], whole["2"], whole["3"])
 
 
-def _find_steps(stacks: Stacks) -> Steps:
+def _find_steps(stacks: Stacks, program: Program) -> Steps:
+    """Steps by the best source; a turn of drafts and their verification is one step."""
     activities = stacks.activities
-    step, cut = cut_steps(stacks)
+    cut = cut_steps(stacks)
+    steps, turns = _with_passes(stacks, cut, program)
+    if turns.size < MIN_TURNS or cut[1].found_by == "annotation":
+        return steps
+    return _with_passes(stacks, cut_at(activities, turns, "turns"), program)[0]
+
+
+def _with_passes(
+    stacks: Stacks, given: tuple[pl.Series, Cut], program: Program
+) -> tuple[Steps, Int64s]:
+    """The steps of a cut with their passes, and when turns of drafts and verification begin."""
+    activities = stacks.activities
+    step, cut = given
     step, has_head = _head(step, activities)
     step = _without_stray(step, activities)
     names = [BEFORE, *cut.names] if has_head else cut.names
     table = _describe(activities, step, cut._replace(names=names))
-    of_passes = find_passes(stacks, step, table)
-    return Steps(of_passes.table, step, of_passes.pass_id, of_passes.pass_phase, of_passes.guessed)
+    found = find_passes(stacks, step, table, program)
+    return Steps(found.table, step, found.pass_id, found.pass_phase, found.guessed), found.turns
 
 
 def _head(step: pl.Series, activities: pl.DataFrame) -> tuple[pl.Series, bool]:

@@ -89,7 +89,7 @@ class Execution(msgspec.Struct, frozen=True):
     compiled_regions: int | None
     """Calls of compiled regions on the host; null where the host was not recorded."""
     speculative: bool | None
-    """Whether steps draft or verify tokens."""
+    """Whether passes draft or verify tokens."""
     chunked_prefill: bool | None
     """Whether prompts and generated tokens share a run through the model."""
     overlap_pct: float | None
@@ -215,11 +215,12 @@ def _regions(attributed: Attributed, unknown: dict[str, str]) -> int | None:
 def _speculative(attributed: Attributed, unknown: dict[str, str]) -> bool | None:
     steps = attributed.steps
     phases = set(steps["phase"].cast(pl.String).drop_nulls())
-    if phases & {"draft", "verify"}:
+    passes = set(attributed.activities["phase"].unique().cast(pl.String).drop_nulls())
+    if (phases | passes) & {"draft", "verify"}:
         return True
     if phases and steps["name"].str.contains(_STATES_MODE).all():
         return False
-    unknown["speculative"] = "the names of the steps do not state it"
+    unknown["speculative"] = "neither names of steps nor turns of two models state it"
     return None
 
 

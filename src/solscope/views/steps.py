@@ -55,8 +55,8 @@ class StepSummary(msgspec.Struct, frozen=True):
     cut: int
     """Steps that the profile shows only in part."""
     found_by: str | None
-    """How the steps were found: annotation, graph_launch, kernel_period or whole_profile; `anchor
-    NAME` for a profile that its maker cut into cycles."""
+    """How the steps were found: annotation, graph_launch, kernel_period, turns or whole_profile;
+    `anchor NAME` for a profile that its maker cut into cycles."""
     phases: list[PhaseSteps]
 
 

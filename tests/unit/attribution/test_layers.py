@@ -100,8 +100,14 @@ def test_a_layer_without_any_norm_begins_at_its_projection() -> None:
     assert texts("EGAGGSGGAGGSG")[1:3] == ["GAGGSG", "GAGGSG"]
 
 
-def test_one_mixer_is_no_layered_model() -> None:
-    assert find_layers(units(list("ENGRKAGNGSGNGT"))) == []
+@pytest.mark.parametrize("text", ["NGRKAGNGSG", "NGRKAGNGSGNGT", "ENGRKAGNGSGNG"])
+def test_one_mixer_is_no_layered_model(text: str) -> None:
+    assert find_layers(units(list(text))) == []
+
+
+def test_one_mixer_between_an_embedding_and_a_choice_is_a_head_that_drafts() -> None:
+    (layer,) = find_layers(units(list("ENGRKAGNGSGNGT")))
+    assert (layer.start, layer.end) == (1, 11)
 
 
 def test_a_model_without_mixers_has_no_layers() -> None:

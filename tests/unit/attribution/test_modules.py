@@ -37,6 +37,17 @@ def test_layers_are_the_outermost_modules_that_repeat() -> None:
     assert found == {"XLayer_0": 0, "XLayer_1": 1}
 
 
+def test_heads_that_repeat_beside_the_model_are_no_layers() -> None:
+    names = ("XLayer_0", "XLayer_1", "XLayer_2")
+    found = numbered(
+        tree(
+            "Detector_0: Model_0 Norm_9 BoxHead_0 BoxHead_1\nBoxHead_0: Linear_0\n"
+            f"BoxHead_1: Linear_1\nModel_0: {' '.join(names)} Norm_0\n{layers_of(*names)}"
+        )
+    )
+    assert found == {"XLayer_0": 0, "XLayer_1": 1, "XLayer_2": 2}
+
+
 def test_layers_of_two_classes_are_numbered_by_first_use() -> None:
     names = ("MambaDecoderLayer_0", "AttentionDecoderLayer_0", "MambaDecoderLayer_1")
     found = numbered(tree(f"Model_0: {' '.join(names)}\n{layers_of(*names)}"))

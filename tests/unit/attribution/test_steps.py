@@ -41,6 +41,14 @@ def facts(name: str) -> tuple[Any, ...]:
     [
         (VLLM_DECODE, "decode", 32, 32),
         (VLLM_MIXED, "mixed", 46, 8192),
+        (
+            "execute_128_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq128sk40960sqsq512sqsk163840)",
+            *("verify", 32, 128),
+        ),
+        (
+            "execute_131_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq131sk40960sqsq10031sqsk1)",
+            *("decode", 32, 131),
+        ),
         ("execute_context_1(888_788544)_generation_0(0)", "prefill", 1, 888),
         ("step[DECODE bs=32]", "decode", 32, 32),
         ("step[EXTEND bs=4 toks=2048]", "prefill", 4, 2048),
@@ -326,3 +334,55 @@ def test_a_model_that_does_not_generate_has_no_phase(
 
 def test_without_any_hint_the_phase_is_null() -> None:
     assert column(attributed(*kernels(MODEL)), "phase") == [None]
+
+
+# --- Drafts and their verification
+
+SMALL, LARGE, HEAD = (f"E{LAYER * layers}NGT" for layers in (2, 5, 1))
+
+
+@pytest.mark.parametrize("turn", [SMALL * 2 + LARGE, HEAD + LARGE], ids=["model", "head"])
+def test_turns_of_two_models_are_steps_that_draft_and_verify(turn: str) -> None:
+    made = attributed(*kernels(turn * 3))
+    assert column(made, "found_by") == ["turns"] * 3
+    assert column(made, "phase") == ["decode"] * 3
+    passes = made.activities.unique("pass", maintain_order=True).sort("start_ns")
+    drafts = turn.count("T") - 1
+    assert passes["phase"].to_list() == ([*["draft"] * drafts, "verify"]) * 3
+
+
+def test_two_models_that_take_turns_otherwise_have_no_such_phase() -> None:
+    made = attributed(*kernels((SMALL + LARGE) * 4))
+    assert made.activities["pass"].n_unique() == 8
+    assert made.activities["phase"].null_count() == made.activities.height
+
+
+def test_a_step_with_a_name_can_hold_a_turn() -> None:
+    turn = HEAD * 2 + LARGE
+    made = attributed(
+        *(annotation(VLLM_DECODE, 1000 * number, 900) for number in range(2)),
+        *launched(turn, 10, 5000, 1),
+        *launched(turn, 1010, 8000, 201),
+    )
+    assert column(made, "phase") == ["decode", "decode"]
+    assert column(made, "found_by") == ["annotation"] * 2
+    passes = made.activities.unique("pass", maintain_order=True).sort("start_ns")
+    assert passes["phase"].to_list() == ["draft", "draft", "verify"] * 2
+
+
+def test_drafts_that_are_marked_in_a_step_with_a_name_are_passes() -> None:
+    made = attributed(
+        annotation(VLLM_DECODE, 0, 1000),
+        annotation("gpu_model_runner: draft", 400, 200),
+        *launched("GA", 110, 2000, 1),
+        *launched("GA", 410, 3000, 11),
+        *launched("T", 700, 4000, 21),
+    )
+    phases = made.activities["phase"].to_list()
+    assert phases == ["decode", "decode", "draft", "draft", "decode"]
+    assert made.activities["pass"].n_unique() == 2
+
+
+def test_a_recording_that_begins_within_a_turn_has_a_cut_step() -> None:
+    made = attributed(*kernels(LARGE + (HEAD * 2 + LARGE) * 2))
+    assert column(made, "cut") == [True, False, False]

@@ -6,6 +6,7 @@ from solscope.attribution.opening import open_attributed
 from solscope.views.device_time import device_times
 from solscope.views.execution import Execution, Share, _dtype, execution
 from tests.making import aggregate, attributed, event
+from tests.models import LAYER, kernels
 from tests.recordings import recording
 
 
@@ -116,3 +117,11 @@ def test_graphs_by_phase_of_a_loop_that_replays_decode_only() -> None:
     phases = {use.phase: use for use in execution(found, device_times(found)).graphs_by_phase}
     assert phases["prefill"].kernels_pct == 0.0
     assert phases["decode"].kernels_pct > 95
+
+
+def test_turns_of_drafts_and_verification_are_speculative() -> None:
+    turn = f"E{LAYER}NGT" * 2 + f"E{LAYER * 4}NGT"
+    assert facts(*kernels(turn * 2)).speculative
+    alone = facts(*kernels(turn))
+    assert alone.speculative is None
+    assert alone.unknown["speculative"].startswith("neither names of steps nor turns")
