@@ -22,7 +22,8 @@ layers.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from bisect import bisect_left
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -73,8 +74,9 @@ def _by_choice(text: str) -> list[int]:
     """Starts of all passes but the first, where chosen tokens are embedded."""
     mixers = find_mixers(text)
     starts = [cut for pair in pairwise(mixers) if (cut := _cut(text, *pair)) is not None]
-    bounds = [0, *starts, len(text)]
-    held = [sum(a <= mixer.start < b for mixer in mixers) for a, b in pairwise(bounds)]
+    at = sorted(mixer.start for mixer in mixers)
+    before = [bisect_left(at, bound) for bound in (0, *starts, len(text))]
+    held = [later - earlier for earlier, later in pairwise(before)]
     return starts if max(held) >= MIN_MIXERS else []
 
 
@@ -83,33 +85,67 @@ def _cut(text: str, before: Mixer, after: Mixer) -> int | None:
 
     A largest element is a choice; so are the largest few, where there is no other.
     """
+    between = _Between(text[before.end : after.start])
     for choice in (Letter.SAMPLING, Letter.TOPK):
-        place = text.rfind(choice, before.end, after.start)
-        while place >= 0:
-            if _scored(text[before.end : place]) and _opens(text[place + 1 : after.start]):
-                return place + 1
-            place = text.rfind(choice, before.end, place)
+        for place in reversed(between.places(choice)):
+            if between.scored(place) and between.opens(place + 1):
+                return before.end + place + 1
     return None
 
 
-def _scored(text: str) -> bool:
-    """True where a projection follows the last norm: scores of tokens."""
-    last = max((text.rfind(norm) for norm in NORMS), default=-1)
-    return last >= 0 and any(letter in PRODUCTS for letter in text[last:])
+class _Between:
+    """Units between two mixers: each question takes no longer for more of them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def places(self, *letters: str) -> list[int]:
+        """Where any of these letters stands, in order."""
+        return [place for place, letter in enumerate(self._text) if letter in letters]
+
+    @cached_property
+    def _norms(self) -> list[int]:
+        return self.places(*NORMS)
+
+    @cached_property
+    def _products(self) -> list[int]:
+        return self.places(*PRODUCTS)
+
+    @cached_property
+    def _added(self) -> list[int]:
+        return self.places(Letter.ADD)
+
+    @cached_property
+    def _embedded(self) -> list[int]:
+        return self.places(Letter.GATHER)
+
+    @cached_property
+    def _fed_forward(self) -> list[int]:
+        return self.places(*FEED_FORWARD)
+
+    def scored(self, place: int) -> bool:
+        """True where a projection follows the last norm before: scores of tokens."""
+        norms, products = (bisect_left(all_, place) for all_ in (self._norms, self._products))
+        return norms > 0 < products and self._products[products - 1] > self._norms[norms - 1]
+
+    def opens(self, start: int) -> bool:
+        """True where a pass begins: an embedding, then a projection, and no part of a layer before.
+
+        A part ends with a product that is added to the stream, before the next norm.
+        """
+        end = len(self._text)
+        embedding = _next(self._embedded, start, end)
+        product = _next(self._products, embedding, end)
+        if product == end or _next(self._fed_forward, start, end) < end:
+            return False
+        norm = _next(self._norms, embedding, end)
+        return product > norm or _next(self._added, product, end) >= norm
 
 
-def _opens(text: str) -> bool:
-    """True where a pass begins: an embedding, then a projection, and no part of a layer before.
-
-    A part ends with a product that is added to the stream, before the next norm.
-    """
-    embedding = text.find(Letter.GATHER)
-    if embedding < 0 or any(letter in FEED_FORWARD for letter in text):
-        return False
-    opening = text[embedding:]
-    products = [i for i, letter in enumerate(opening) if letter in PRODUCTS]
-    norm = next((i for i, letter in enumerate(opening) if letter in NORMS), len(opening))
-    return bool(products) and Letter.ADD not in opening[min(products[0], norm) : norm]
+def _next(places: list[int], start: int, end: int) -> int:
+    """The first of these places from `start` on; `end` where there is none."""
+    index = bisect_left(places, start)
+    return places[index] if index < len(places) else end
 
 
 def _by_period(text: str) -> list[int]:

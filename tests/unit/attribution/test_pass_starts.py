@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from solscope.attribution.pass_starts import pass_starts
@@ -114,3 +116,25 @@ def test_each_call_of_a_model_in_a_stack_is_a_pass() -> None:
         rows += launched(text, at + 450, 9400 + at, 100 * call + 51)
     made = attributed(*rows)
     assert made.activities["pass"].to_list() == [1] * 10 + [2] * 14
+
+
+def work_on(sequence: str) -> int:
+    """Python calls that it takes to find the passes, a measure of time that no load changes."""
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        pass_starts(sequence)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_many_choices_between_two_layers_take_time_in_proportion() -> None:
+    """A search over beams, say; each choice was looked at with all that follows."""
+    few, many = (work_on("NGAGNG" + "kE" * count + "AGNGA") for count in (200, 800))
+    assert many < 6 * few
