@@ -54,7 +54,7 @@ class BehaviorCsvReader:
 
     **Accepts**: CSV whose header names at least `cycle`, `function_name`, `beta_pct`, `anchor_name`
     and `anchor_dur_us`, in any order; or counters with `counter_name`, `timestamp` and `value`.
-    Plain, gzip or zstd. At most 1 GiB.
+    Plain, gzip, zstd or xz. At most 1 GiB.
 
     **Fills** the [cycle table](events.md#cycle-table), and the aggregate table from its GPU
     functions. A metric `N/A` is null and counted, never dropped. Counter files (`X_perf_data.csv`

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class KinetoReader:
     """PyTorch profiler (Kineto) Chrome traces, from `torch.profiler`, vLLM, SGLang and others.
 
-    **Accepts**: a JSON object with `traceEvents`, or a bare array of events; plain, gzip or zstd.
+    **Accepts**: a JSON object with `traceEvents`, or a bare array of events; plain, gzip, zstd or
+    xz.
     Old and new versions: microsecond integers or nanosecond fractions, `Kernel` or `kernel`, CUDA
     or HIP. Broken JSON inside events: control characters, invalid UTF-8, `inf` and `nan`, numbers
     in quotes. Truncated files. Several ranks merged into one file.
@@ -45,7 +46,7 @@ class KinetoReader:
     """
 
     name = "kineto"
-    summary = "PyTorch profiler (Kineto) traces: .json, .json.gz, .json.zst"
+    summary = "PyTorch profiler (Kineto) traces: .json, .json.gz, .json.zst, .json.xz"
 
     def sniff(self, head: Head) -> bool:
         text = head.data.removeprefix(b"\xef\xbb\xbf").lstrip()

@@ -30,8 +30,8 @@ class ObservationsReader:
 
     They have what a diagnosis needs of a run: a few kilobytes instead of megabytes.
 
-    **Accepts**: JSON whose first member is `solscope_observations`, of version 1; plain, gzip or
-    zstd. At most 64 MiB.
+    **Accepts**: JSON whose first member is `solscope_observations`, of version 1; plain, gzip,
+    zstd or xz. At most 64 MiB.
 
     **Fills** the aggregate table, one row per class of kernels or copies with calls, total, mean
     and median, and the [metric table](events.md#metric-table). `show` also has the steps.

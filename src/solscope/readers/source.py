@@ -1,4 +1,4 @@
-"""Bytes of a file, decompressed as they stream: plain, gzip or zstd, detected by magic bytes.
+"""Bytes of a file, decompressed as they stream: plain, gzip, zstd or xz, detected by magic bytes.
 
 Guards against compression bombs: beyond `FREE_BYTES` of output, a file that has grown by more than
 `max_expansion` is refused. A compressed file that ends early yields what could be decompressed and
@@ -29,6 +29,9 @@ FREE_BYTES = 64 << 20
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_XZ = b"\xfd7zXZ\0"
+_XZ_MEMORY = 256 << 20
+"""What decompressing xz may use: the dictionary of `xz -9e` is 64 MiB."""
 _ZSTD_BITE = 2048
 """Bytes given to zstd at once: four of them can expand to 128 KiB."""
 
@@ -90,9 +93,9 @@ def stream(path: Path, options: ReadOptions) -> Iterator[bytes]:
     consumed = produced = 0
     with open_binary(path) as file:
         size = os.fstat(file.fileno()).st_size
-        magic = file.read(4)
+        magic = file.read(len(_XZ))
         file.seek(0)
-        step = CHUNK_BYTES // 8 if magic[:2] == _GZIP or magic == _ZSTD else CHUNK_BYTES
+        step = CHUNK_BYTES // 8 if magic.startswith((_GZIP, _ZSTD, _XZ)) else CHUNK_BYTES
 
         def blocks() -> Iterator[bytes]:
             nonlocal consumed
@@ -134,10 +137,12 @@ def read_all(path: Path, options: ReadOptions, limit_bytes: int) -> bytes:
 
 
 def _inflate(blocks: Iterator[bytes], magic: bytes) -> Iterator[bytes]:
-    if magic[:2] == _GZIP:
+    if magic.startswith(_GZIP):
         return _gunzip(blocks)
-    if magic[:4] == _ZSTD:
+    if magic.startswith(_ZSTD):
         return _unzstd(blocks)
+    if magic.startswith(_XZ):
+        return _unxz(blocks)
     return blocks
 
 
@@ -188,6 +193,36 @@ def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
                 data = decoder.unused_data if decoder.eof else b""
     if not decoder.eof:
         raise TruncatedStream("the zstd stream has no end mark")
+
+
+def _unxz(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress all xz streams; output per step and memory are bounded."""
+    import lzma
+
+    def fresh() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+    decoder = fresh()
+    for block in blocks:
+        data = block
+        while True:
+            if decoder.eof:
+                # Zero padding after a stream is allowed; anything else starts a new one.
+                data = data.lstrip(b"\0")
+                if not data:
+                    break
+                decoder = fresh()
+            try:
+                piece = decoder.decompress(data, CHUNK_BYTES)
+            except lzma.LZMAError as error:
+                raise TruncatedStream(f"damaged xz data ({error})") from error
+            if piece:
+                yield piece
+            data = decoder.unused_data if decoder.eof else b""
+            if not data and (decoder.eof or decoder.needs_input):
+                break
+    if not decoder.eof:
+        raise TruncatedStream("the xz stream has no end mark")
 
 
 class Prefetched(Iterator[Item]):

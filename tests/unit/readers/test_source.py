@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -64,6 +65,8 @@ WHOLE = {
     "gzip with garbage behind it": gzip.compress(FIRST + SECOND) + b"garbage",
     "zstd": zstd(FIRST + SECOND),
     "zstd in two frames": zstd(FIRST) + zstd(SECOND),
+    "xz": lzma.compress(FIRST + SECOND),
+    "xz in two streams, padded": lzma.compress(FIRST) + bytes(8) + lzma.compress(SECOND) + bytes(4),
 }
 
 
@@ -84,7 +87,10 @@ def test_head_of_a_zstd_file_that_does_not_compress(tmp_path: Path) -> None:
     assert read_head(path) == Head(path, noise[:HEAD_BYTES])
 
 
-@pytest.mark.parametrize("form", ["gzip in two members", "gzip with padding between members"])
+@pytest.mark.parametrize(
+    "form",
+    ["gzip in two members", "gzip with padding between members", "xz in two streams, padded"],
+)
 def test_members_that_straddle_blocks(
     tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +139,35 @@ def test_damaged_second_zstd_frame(tmp_path: Path) -> None:
     got, reason = read_until_cut(write(tmp_path, zstd(FIRST) + b"garbage"))
     assert got == FIRST
     assert reason.startswith("damaged zstd data (")
+
+
+def test_truncated_xz_yields_what_it_has(tmp_path: Path) -> None:
+    noise = random.Random(2).randbytes(400_000)
+    packed = lzma.compress(noise)
+    got, reason = read_until_cut(write(tmp_path, packed[: len(packed) // 2]))
+    assert noise.startswith(got)
+    assert len(got) > len(noise) // 3
+    assert reason == "the xz stream has no end mark"
+
+
+def test_damaged_second_xz_stream(tmp_path: Path) -> None:
+    got, reason = read_until_cut(write(tmp_path, lzma.compress(FIRST) + b"garbage" * 9))
+    assert got == FIRST
+    assert reason.startswith("damaged xz data (")
+
+
+def test_xz_that_needs_more_memory_than_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_XZ_MEMORY", 1 << 16)
+    got, reason = read_until_cut(write(tmp_path, lzma.compress(FIRST)))
+    assert (got, reason) == (b"", "damaged xz data (Memory usage limit exceeded)")
+
+
+def test_xz_of_zeros_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, lzma.compress(bytes(70 << 20), preset=0))
+    with pytest.raises(LimitError, match="grows more than"):
+        list(stream(path, ReadOptions(max_expansion=100)))
 
 
 def test_gzip_damaged_from_the_start(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from solscope.patterns import lazy_pattern
 from solscope.text import shorten
 
-_ENDINGS = lazy_pattern(r"(\.pt)?(\.trace)?\.(json|sqlite|csv|txt)(\.gz|\.zst)?$")
+_ENDINGS = lazy_pattern(r"(\.pt)?(\.trace)?\.(json|sqlite|csv|txt)(\.gz|\.zst|\.xz)?$")
 _WORDS = lazy_pattern(r"(?<=[-_./ ])")
 
 
