@@ -5,7 +5,7 @@ import { useFit } from "./fit";
 import { NONE, number } from "./format";
 import { filtered, sorted, windowOf } from "./order";
 import { Breaking } from "./parts";
-import { useParam } from "./params";
+import { setParams, useParam } from "./params";
 import { csvOf, fileNameOf, markdownOf, save, slug } from "./take";
 import { SIZE, timeFormat, timeIn, type TimeFormat } from "./units";
 
@@ -58,6 +58,16 @@ function timeFormats<Row>(columns: Column<Row>[], rows: Row[]): Map<string, Time
   }));
 }
 
+/** Rows that the server has found, sorted and cut into pages: the address says which to ask for. */
+export interface Pages {
+  /** Rows before those that were looked for, and rows that were found. */
+  all: number;
+  found: number;
+  /** Place of the first row of this page, and rows of a whole one. */
+  start: number;
+  size: number;
+}
+
 interface Props<Row> {
   caption: string;
   columns: Column<Row>[];
@@ -68,6 +78,7 @@ interface Props<Row> {
   detail?: (row: Row) => ComponentChildren;
   /** A row can be followed in all views of the page. */
   choice?: { on: (row: Row) => boolean; pick: (row: Row) => void };
+  pages?: Pages;
 }
 
 /** Rows from which on only those in sight are drawn. */
@@ -112,34 +123,49 @@ function useSight(place: RefObject<HTMLDivElement>, rows: unknown[], on: boolean
   return { ...part, see, body, widths: on && kept?.layout === layout ? kept.widths : null };
 }
 
-export function Table<Row>({ caption, columns: given, rows, search, sort, most = 50, detail, choice }: Props<Row>) {
+export function Table<Row>({ caption, columns: given, rows, search, sort, most = 50, detail, choice, pages }: Props<Row>) {
   const name = slug(caption);
   const [sorting, setSorting] = useParam(`sort.${name}`);
   const [finding, setQuery] = useParam(`find.${name}`);
+  const turnTo = (start: number) => setParams({ [`start.${name}`]: start > 0 ? String(start) : null });
   const [picked, setPicked] = useParam(`columns.${name}`);
   const query = finding ?? "";
   const all = useMemo(() => pickedOf(given, picked), [given, picked]);
   const formats = useMemo(() => timeFormats(given, rows), [given, rows]);
   const order = useMemo(() => orderOf(sorting, given) ?? sort, [sorting, given, sort?.id, sort?.down]);
-  const setOrder = (next: Order) => setSorting(next.id === sort?.id && next.down === sort.down ? null : `${next.id}${next.down ? "-down" : "-up"}`);
+  const setOrder = (next: Order) => {
+    const text = next.id === sort?.id && next.down === sort.down ? null : `${next.id}${next.down ? "-down" : "-up"}`;
+    if (pages) setParams({ [`sort.${name}`]: text, [`start.${name}`]: null });
+    else setSorting(text);
+  };
   const [long, setLong] = useState(false);
   const [open, setOpen] = useState<ReadonlySet<Row>>(new Set());
   const found = useMemo(() => {
+    if (pages) return rows;
     const fit = search ? filtered(rows, query, search) : rows;
     const column = order && given.find((one) => one.id === order.id);
     return column && order ? sorted(fit, column.value, order.down) : fit;
-  }, [rows, query, order, given, search]);
+  }, [rows, query, order, given, search, pages !== undefined]);
   const listed = useMemo(() => (long ? found : found.slice(0, most)), [found, long, most]);
   const { place, columns, whole, wide, setWhole } = useFit(all, listed, order?.id);
   const sight = useSight(place, listed, long && listed.length > MANY_ROWS, `${columns.map((one) => one.id).join(" ")} ${measuredWidth(place)}`);
   const shown = listed.slice(sight.first, sight.end);
   const cells = () => ({ titles: given.map((column) => column.title), rows: found.map((row) => given.map((column) => column.value(row) ?? null)) });
-  const searches = search !== undefined && rows.length > 8;
+  const searches = pages ? pages.all > 8 || query !== "" : search !== undefined && rows.length > 8;
+  const isPart = pages !== undefined && (pages.start > 0 || pages.found > rows.length);
+  const taken = isPart ? `This page of ${caption}` : caption;
   return (
     <div class="table">
       {(searches || whole || columns.length < all.length) && (
         <div class="tools">
-          {searches && (
+          {searches && pages && (
+            <label class="search">
+              <span class="hidden">Find in {caption}</span>
+              <input key={query} type="search" placeholder="Find in all rows…" defaultValue={query} onChange={(event) => setParams({ [`find.${name}`]: event.currentTarget.value, [`start.${name}`]: null })} />
+              <span class="faint" aria-live="polite">{pages.found < pages.all ? `${number(pages.found)} of ${number(pages.all)} rows` : `${number(pages.all)} rows`}</span>
+            </label>
+          )}
+          {searches && !pages && (
             <label class="search">
               <span class="hidden">Filter {caption}</span>
               <input type="search" placeholder="Filter…" value={query} onInput={(event) => setQuery(event.currentTarget.value, true)} />
@@ -188,18 +214,26 @@ export function Table<Row>({ caption, columns: given, rows, search, sort, most =
               return isOpen && detail ? [body, <tr key={`${at}-detail`} data-row={at} class="detail"><td colSpan={columns.length}>{detail(row)}</td></tr>] : body;
             })}
             {sight.below > 0 && <Room key="below" height={sight.below} columns={columns.length} />}
-            {!shown.length && <tr><td class="text faint" colSpan={columns.length}>{rows.length ? "No rows match the filter." : "No rows."}</td></tr>}
+            {!shown.length && <tr><td class="text faint" colSpan={columns.length}>{rows.length || pages?.all ? "No rows match the filter." : "No rows."}</td></tr>}
           </tbody>
         </table>
       </div>
       {found.length > listed.length && (
         <button type="button" class="more" onClick={() => setLong(true)}>Show all {number(found.length)} rows</button>
       )}
+      {pages && isPart && (
+        <nav class="turn" aria-label={`Pages of ${caption}`}>
+          <button type="button" disabled={pages.start === 0} onClick={() => turnTo(pages.start - pages.size)}>Previous</button>
+          <span class="faint" role="status">{rows.length ? `${number(pages.start + 1)} to ${number(pages.start + rows.length)} of ${number(pages.found)}` : `none from ${number(pages.start + 1)} on`}</span>
+          <button type="button" disabled={pages.start + rows.length >= pages.found} onClick={() => turnTo(pages.start + pages.size)}>Next</button>
+        </nav>
+      )}
       {found.length > 1 && (
         <div class="take small">
-          <button type="button" aria-label={`${caption} as CSV`} onClick={() => save(fileNameOf(caption, "csv"), csvOf(cells()), "text/csv")}>CSV</button>
-          <button type="button" aria-label={`${caption} as JSON`} onClick={() => save(fileNameOf(caption, "json"), JSON.stringify(found, null, 1), "application/json")}>JSON</button>
-          <button type="button" aria-label={`${caption} as Markdown`} onClick={() => save(fileNameOf(caption, "md"), markdownOf(cells()), "text/markdown")}>Markdown</button>
+          {isPart && <span class="faint">This page as</span>}
+          <button type="button" aria-label={`${taken} as CSV`} onClick={() => save(fileNameOf(caption, "csv"), csvOf(cells()), "text/csv")}>CSV</button>
+          <button type="button" aria-label={`${taken} as JSON`} onClick={() => save(fileNameOf(caption, "json"), JSON.stringify(found, null, 1), "application/json")}>JSON</button>
+          <button type="button" aria-label={`${taken} as Markdown`} onClick={() => save(fileNameOf(caption, "md"), markdownOf(cells()), "text/markdown")}>Markdown</button>
           {given.length >= CHOSEN && <Columns caption={caption} all={given} shown={columns.map((one) => one.id)} picked={picked !== null} set={setPicked} />}
         </div>
       )}

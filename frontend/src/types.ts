@@ -168,7 +168,10 @@ export interface CorpusPage {
   status: CorpusStatus;
   profiles: StoreProfile[];
   in_all: number;
+  found: number;
   start: number;
+  most: number;
+  series: StoreSeries[];
   facts: Record<string, string[]>;
 }
 
@@ -1403,6 +1406,12 @@ export interface StoreProfile {
   steps: number;
   gpu_ms: number;
   decode_pct: number | null;
+}
+
+export interface StoreSeries {
+  model: string | null;
+  gpu: string | null;
+  profiles: number;
 }
 
 export interface Straggler {

@@ -7,6 +7,7 @@ import re
 import threading
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -294,6 +295,49 @@ def test_long_tables_of_a_store_are_searched_by_the_server(
         page.wait_for_selector("#importance >> text=that fit")
         expect(page).to_have_url(re.compile("find=all_reduce"))
         expect(page.locator("#importance tbody tr").first).to_contain_text("all_reduce")
+        assert problems == []
+
+
+def test_all_profiles_of_a_large_store_can_be_reached(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages, search and order are the server's: they are of all profiles, not of those shown."""
+    monkeypatch.setattr("solscope.web.handlers.corpus.MAX_PROFILES", 4)
+    one = extract("tests/data/kineto_b200.json.gz")
+    many = [
+        replace(one, profile={**one.profile, "id": f"{n:064x}", "file": f"runs/trace-{n:02}.json"})
+        for n in range(11)
+    ]
+    create_corpus(tmp_path / "store").append(many)
+    with serving([str(tmp_path / "store")]) as address, watched(browser) as (page, problems):
+        page.goto(f"{address}/corpus")
+        rows = page.locator("#profiles tbody tr")
+        pages = page.get_by_role("navigation", name="Pages of Profiles of the store")
+        expect(page.locator("dt:has-text('Chosen') + dd")).to_have_text("11")
+        expect(pages).to_contain_text("1 to 4 of 11")
+        expect(pages.get_by_role("button", name="Previous")).to_be_disabled()
+        taken = "This page of Profiles of the store as CSV"
+        expect(page.get_by_role("button", name=taken)).to_be_visible()
+        pages.get_by_role("button", name="Next").click()
+        expect(rows.first).to_contain_text("trace-04")
+        pages.get_by_role("button", name="Next").click()
+        expect(pages).to_contain_text("9 to 11 of 11")
+        expect(pages.get_by_role("button", name="Next")).to_be_disabled()
+        file = page.locator("#profiles th").first
+        file.locator("button").click()
+        expect(file).to_have_attribute("aria-sort", "ascending")
+        expect(rows.first).to_contain_text("trace-00")
+        file.locator("button").click()
+        expect(rows.first).to_contain_text("trace-10")
+        expect(pages).to_contain_text("1 to 4 of 11")
+        page.get_by_label("Find in Profiles of the store").fill("TRACE-09 vllm")
+        page.keyboard.press("Enter")
+        expect(rows).to_have_count(1)
+        expect(page.locator("#profiles")).to_contain_text("1 of 11 rows")
+        page.reload()
+        expect(rows.first).to_contain_text("trace-09")
+        page.go_back()
+        expect(rows.first).to_contain_text("trace-10")
         assert problems == []
 
 

@@ -6,11 +6,16 @@ import { TrendChart } from "../charts/trend";
 import { counted, axesText, bytes, ms, NONE, number, percent, shorten } from "../format";
 import { Begin, Breaking, Facts, Problem, Section } from "../parts";
 import { seriesOf, type Series } from "../series";
+import { useParam } from "../params";
 import { Table, type Column } from "../table";
-import type { CorpusPage, HotShape, HotShapes, ImportancePage, ImportanceRow, StoreProfile, Trend } from "../types";
+import { slug } from "../take";
+import type { CorpusPage, HotShape, HotShapes, ImportancePage, ImportanceRow, StoreProfile, StoreSeries, Trend } from "../types";
 
 const BY = ["operator", "shape", "category", "role", "kernel"];
 const FACTS = ["model", "framework", "version", "gpu"];
+const CAPTION = "Profiles of the store";
+/** Its name in the address. */
+const LIST = slug(CAPTION);
 
 /** How fast the store grows while someone adds to it. */
 function Growing({ profiles }: { profiles: number }) {
@@ -29,7 +34,8 @@ const titled = (name: string): string => (name === "gpu" ? "GPU" : `${name[0]?.t
 export function CorpusView({ total }: { total: number }) {
   const { query } = useAddress();
   const chosen = useMemo(() => part(query, FACTS), [query.toString()]);
-  const asked = ask<CorpusPage>(`/api/corpus?${chosen}`);
+  const listed = useListed();
+  const asked = ask<CorpusPage>(`/api/corpus?${new URLSearchParams([...chosen, ...listed])}`);
   useEffect(() => { if (asked.value && asked.value.status.profiles !== total) asked.again(); }, [total]);
   const by = query.get("by") ?? "operator";
   const find = query.get("find") ?? "";
@@ -38,6 +44,7 @@ export function CorpusView({ total }: { total: number }) {
     const next = new URLSearchParams(window.location.search);
     if (value) next.set(name, value);
     else next.delete(name);
+    if (FACTS.includes(name)) next.delete(`start.${LIST}`);
     go(`/corpus?${next}`);
   };
   if (asked.error) return <><h1>Profile store</h1><Problem text={asked.error} /></>;
@@ -48,7 +55,7 @@ export function CorpusView({ total }: { total: number }) {
       <h1>Profile store</h1>
       {importance.value && <Begin headline={importance.value.headline} />}
       {page && <Growing profiles={page.status.profiles} />}
-      {page && <Facts facts={[["Profiles", number(page.status.profiles)], ["Chosen", number(page.profiles.length)], ["GPU time", ms(page.status.gpu_ms)], ["Events", number(page.status.events)], ["Size", bytes(page.status.bytes)], ["Kept by", page.status.engine]]} />}
+      {page && <Facts facts={[["Profiles", number(page.status.profiles)], ["Chosen", number(page.in_all)], ["GPU time", ms(page.status.gpu_ms)], ["Events", number(page.status.events)], ["Size", bytes(page.status.bytes)], ["Kept by", page.status.engine]]} />}
       <div class="choose">
         {FACTS.map((name) => {
           const values = page?.facts[name] ?? [];
@@ -66,12 +73,18 @@ export function CorpusView({ total }: { total: number }) {
         </label>
       </div>
       <Importance asked={importance} by={by} find={find} chosen={chosen.toString()} version={version} set={(text) => set("find", text)} />
-      <TrendSection what={query.get("what") ?? "step"} chosen={chosen} profiles={page?.profiles ?? []} names={(importance.value?.rows ?? []).map((row) => row.key).filter((key) => by !== "shape" && key !== UNMAPPED)} version={version} set={(what) => set("what", what)} />
+      <TrendSection what={query.get("what") ?? "step"} chosen={chosen} groups={page?.series ?? []} names={(importance.value?.rows ?? []).map((row) => row.key).filter((key) => by !== "shape" && key !== UNMAPPED)} version={version} set={(what) => set("what", what)} />
       <Section id="profiles" title="Profiles">
-        {page && <Table caption="Profiles of the store" columns={PROFILES} rows={page.profiles} most={25} search={(row) => `${row.file} ${row.model ?? ""} ${row.gpu ?? ""} ${row.framework ?? ""} ${Object.values(row.tags).join(" ")}`} />}
+        {page && <Table caption={CAPTION} columns={PROFILES} rows={page.profiles} most={25} pages={{ all: page.in_all, found: page.found, start: page.start, size: page.most }} />}
       </Section>
     </>
   );
+}
+
+/** Which page of the list of profiles to ask for: its table writes it into the address. */
+function useListed(): [string, string][] {
+  const values = [useParam(`find.${LIST}`)[0], useParam(`sort.${LIST}`)[0], useParam(`start.${LIST}`)[0]];
+  return ["find", "sort", "start"].flatMap((name, at): [string, string][] => (values[at] ? [[name, values[at]]] : []));
 }
 
 /** Ask once more when the store has grown. */
@@ -153,10 +166,10 @@ function Shapes({ operator, chosen }: { operator: string; chosen: string }) {
   );
 }
 
-interface TrendProps { what: string; chosen: URLSearchParams; profiles: StoreProfile[]; names: string[]; version: number | string; set: (what: string) => void }
+interface TrendProps { what: string; chosen: URLSearchParams; groups: StoreSeries[]; names: string[]; version: number | string; set: (what: string) => void }
 
-function TrendSection({ what, chosen, profiles, names, version, set }: TrendProps) {
-  const series = useMemo(() => seriesOf(profiles, chosen), [profiles, chosen]);
+function TrendSection({ what, chosen, groups, names, version, set }: TrendProps) {
+  const series = useMemo(() => seriesOf(groups, chosen), [groups, chosen]);
   return (
     <Section id="trend" title="Over time" about={`${series.length > 1 ? "One line per model and GPU, the largest first: other models and GPUs are other work. " : ""}Dashed lines mark change points.`}>
       <label class="field">of{" "}

@@ -153,7 +153,7 @@ ENDPOINTS = (
         "/api/corpus",
         "The profiles of the store",
         "corpus:store_page",
-        ("start", "most", *FACTS),
+        ("find", "sort", "start", "most", *FACTS),
         of_store=True,
     ),
     Endpoint(

@@ -86,11 +86,17 @@ def first_questions(path: str, query: Query) -> list[str]:
     elif view == "corpus":
         by, what, find = (query.get(key, "") for key in ("by", "what", "find"))
         asked += [
-            question("/api/corpus", facts),
+            question("/api/corpus", {**_listed(query), **facts}),
             question("/api/corpus/importance", {"by": by or "operator", "find": find, **facts}),
             question("/api/corpus/trend", {"what": what or "step", **facts}),
         ]
     return asked
+
+
+def _listed(query: Query) -> dict[str, str]:
+    """Which page of the list of profiles the address asks for, as its table writes it."""
+    names = ("find", "sort", "start")
+    return {name: query.get(f"{name}.profiles-of-the-store", "") for name in names}
 
 
 def _at_hand(library: Library, asked: str) -> bytes | None:

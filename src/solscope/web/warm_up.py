@@ -15,16 +15,14 @@ from importlib import import_module
 from itertools import combinations
 from typing import TYPE_CHECKING, get_args
 
-import msgspec
-
 from solscope.errors import SolscopeError
-from solscope.web.api import ENDPOINTS
+from solscope.web.api import ENDPOINTS, FACTS
 from solscope.web.dispatch import answer, cached_answer, endpoint_of, question
 from solscope.web.library import Library
 from solscope.web.page import first_questions
 
 if TYPE_CHECKING:
-    from solscope.web.handlers.corpus import CorpusPage
+    import polars as pl
 
 MAX_VALUES = 24
 """Values of filters whose answers are computed ahead of time, those of most profiles first."""
@@ -114,26 +112,24 @@ def _filters(library: Library) -> bytes:
 
 
 def _filtered(library: Library) -> Iterator[str]:
-    from solscope.web.handlers.corpus import CorpusPage
-
-    endpoint, query = endpoint_of("/api/corpus")
-    page = msgspec.json.decode(answer(endpoint, library, query), type=CorpusPage)
-    for chosen in choices(page):
+    for chosen in choices(library.store.corpus().profiles()):
         yield from first_questions("/corpus", chosen)
 
 
-def choices(page: CorpusPage) -> list[dict[str, str]]:
+def choices(profiles: pl.DataFrame) -> list[dict[str, str]]:
     """Single values of filters, then pairs of values; those that most profiles have come first."""
     from solscope.corpus.queries.select import UNKNOWN
 
+    facts = profiles.select(FACTS).fill_null(UNKNOWN)
     # Where there is a single value, it chooses everything: the page does not offer it.
-    offered = [name for name, values in page.facts.items() if len(values) > 1]
-    facts = [[(name, getattr(row, name) or UNKNOWN) for name in offered] for row in page.profiles]
+    offered = [column.name for column in facts if column.n_unique() > 1]
+    rows = facts.select(offered).iter_rows()
+    named = [list(zip(offered, values, strict=True)) for values in rows]
     return [
         dict(chosen)
         for size, most in ((1, MAX_VALUES), (2, MAX_PAIRS))
         for chosen, _ in Counter(
-            choice for values in facts for choice in combinations(values, size)
+            choice for values in named for choice in combinations(values, size)
         ).most_common(most)
     ]
 

@@ -315,6 +315,11 @@ def test_a_store_is_shown(tmp_path: Path) -> None:
     after = client.get("/api/corpus?start=1&most=5").json()
     assert (after["in_all"], after["start"], after["profiles"]) == (1, 1, [])
     assert client.get("/api/corpus?start=x").status_code == 422
+    assert client.get("/api/corpus?sort=nothing").status_code == 422
+    assert page["series"] == [{"model": None, "gpu": "B200", "profiles": 1}]
+    missed = client.get("/api/corpus?find=nothing").json()
+    assert (missed["in_all"], missed["found"], missed["profiles"]) == (1, 0, [])
+    assert missed["series"] == page["series"]
     assert page["status"]["profiles"] == 1
     assert page["facts"]["gpu"] == ["B200"]
     rows = client.get("/api/corpus/importance", params={"by": "category"}).json()["rows"]

@@ -11,7 +11,6 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from starlette.testclient import TestClient
 
@@ -23,7 +22,6 @@ from solscope.web import store_view
 from solscope.web.answer_cache import DiskCache
 from solscope.web.app import create_app
 from solscope.web.dispatch import endpoint_of
-from solscope.web.handlers.corpus import store_page
 from solscope.web.idle import IdleMonitor
 from solscope.web.library import Library
 from solscope.web.page import first_questions
@@ -31,6 +29,7 @@ from solscope.web.warm_up import choices, warm
 
 DEMO = "demo:vllm-b200"
 TRACE = Path("tests/data/kineto_b200.json.gz")
+LISTED = {"find": "a", "sort": "file-up", "start": "9"}
 
 
 def opened(library: Library, path: str) -> tuple[dict[str, Any], set[str]]:
@@ -117,6 +116,15 @@ def test_no_name_ends_the_script_that_it_stands_in(tmp_path: Path) -> None:
                 "/api/corpus/trend?gpu=H200&what=step",
             ],
         ),
+        (
+            "/corpus",
+            {f"{name}.profiles-of-the-store": value for name, value in LISTED.items()},
+            [
+                "/api/corpus?find=a&sort=file-up&start=9",
+                "/api/corpus/importance?by=operator",
+                "/api/corpus/trend?what=step",
+            ],
+        ),
     ],
 )
 def test_what_a_view_begins_with(path: str, query: dict[str, str], asked: list[str]) -> None:
@@ -164,9 +172,8 @@ def test_answers_about_the_suite_are_made_ahead_without_a_store(
 
 
 def test_the_filters_of_most_profiles_are_answered_first(store: Path) -> None:
-    page = store_page(Library([str(store)]), {})
-    known, unknown = sorted(page.profiles, key=lambda one: one.gpu is None)
-    assert choices(msgspec.structs.replace(page, profiles=[unknown, known, known])) == [
+    rows = Library([str(store)]).store.corpus().profiles().sort("gpu", nulls_last=True)
+    assert choices(rows[[1, 0, 0]]) == [
         {"framework": "vllm"},
         {"gpu": "B200"},
         {"framework": "(unknown)"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
@@ -15,6 +15,18 @@ from solscope.errors import UsageError
 
 SHORTEST_ID = 6
 """Digits of an id that are enough to name a profile."""
+ORDERS: dict[str, tuple[pl.Expr, ...]] = {
+    "file": (pl.col("file").str.to_lowercase(),),
+    "model": (pl.col("model").str.to_lowercase(),),
+    "framework": (pl.col("framework"), pl.col("version")),
+    "gpu": (pl.col("gpu"),),
+    "date": (pl.col("recorded_ns"),),
+    "steps": (pl.col("steps"),),
+    "time": (pl.col("gpu_ns"),),
+    "decode": (pl.when(pl.col("gpu_ns") > 0).then(pl.col("decode_ns") / pl.col("gpu_ns")),),
+}
+"""What a list can be sorted by."""
+_SEARCHED = ("id", "file", "model", "framework", "version", "gpu", "host", "tags")
 
 
 class ListedProfile(msgspec.Struct, frozen=True):
@@ -50,24 +62,63 @@ class ListedProfile(msgspec.Struct, frozen=True):
 
 def list_profiles(corpus: Corpus, where: Mapping[str, str] | None = None) -> list[ListedProfile]:
     """All profiles, or those whose metadata or tags are as `where` says, oldest recording first."""
-    return page_of_profiles(corpus, where)[1]
+    return page_of_profiles(corpus, where).profiles
+
+
+class ListPage(NamedTuple):
+    """Some of the profiles of a list."""
+
+    chosen: pl.DataFrame
+    """Rows of `profiles` of all that have the metadata or tags asked for."""
+    found: int
+    """Profiles of these that hold the words that were looked for."""
+    profiles: list[ListedProfile]
 
 
 def page_of_profiles(
     corpus: Corpus,
     where: Mapping[str, str] | None = None,
+    find: str = "",
+    sort: str = "",
     start: int = 0,
     most: int | None = None,
-) -> tuple[int, list[ListedProfile]]:
-    """How many profiles there are, and so many of them from `start` on."""
+) -> ListPage:
+    """So many profiles from `start` on, of those that hold all words of `find`.
+
+    `sort` is one of `ORDERS`, with `-up` or `-down` behind it; without, the oldest recording is
+    first. What is not known comes last both ways.
+    """
     if PHASE in (where or {}):
         raise UsageError("a profile may have several phases; `corpus list` shows its share of each")
-    rows = corpus.profiles()
+    chosen = corpus.profiles()
     for name, value in (where or {}).items():
-        rows = rows if rows.is_empty() else rows.filter(fact(rows, name) == value)
-    ordered = rows.sort("recorded_ns", "file", "id", nulls_last=True)
-    page = ordered.slice(start, most)
-    return ordered.height, [_listed(row) for row in page.iter_rows(named=True)]
+        chosen = chosen if chosen.is_empty() else chosen.filter(fact(chosen, name) == value)
+    found = _holding(chosen, find.lower().split())
+    page = _ordered(found, sort).slice(start, most)
+    return ListPage(chosen, found.height, [_listed(row) for row in page.iter_rows(named=True)])
+
+
+def _holding(rows: pl.DataFrame, words: list[str]) -> pl.DataFrame:
+    if not words:
+        return rows
+    text = pl.concat_str(_SEARCHED, separator=" ", ignore_nulls=True).str.to_lowercase()
+    holds = rows.select(text.alias("text")).select(
+        pl.all_horizontal(pl.col("text").str.contains(word, literal=True) for word in words)
+    )
+    return rows.filter(holds.to_series())
+
+
+def _ordered(rows: pl.DataFrame, sort: str) -> pl.DataFrame:
+    usual = ("recorded_ns", "file", "id")
+    if not sort:
+        return rows.sort(usual, nulls_last=True)
+    name, _, way = sort.rpartition("-")
+    if name not in ORDERS or way not in ("up", "down"):
+        raise UsageError(
+            f"sort must be one of {', '.join(ORDERS)}, and -up or -down behind it, not {sort!r}"
+        )
+    down = [way == "down"] * len(ORDERS[name]) + [False] * len(usual)
+    return rows.sort(*ORDERS[name], *usual, descending=down, nulls_last=True)
 
 
 def find_ids(corpus: Corpus, names: Iterable[str]) -> list[str]:

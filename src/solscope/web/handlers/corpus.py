@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 import msgspec
+import polars as pl
 
 from solscope.corpus.queries.importance import Importance, ImportanceBy, ImportanceRow, importance
 from solscope.corpus.queries.listing import page_of_profiles
@@ -36,16 +37,30 @@ class StoreProfile(msgspec.Struct, frozen=True):
     decode_pct: float | None
 
 
+class StoreSeries(msgspec.Struct, frozen=True):
+    """Profiles of one model on one GPU that can be points of a line over time."""
+
+    model: str | None
+    gpu: str | None
+    profiles: int
+
+
 class CorpusPage(msgspec.Struct, frozen=True):
     """A profile store: what it holds and by what it can be cut."""
 
     status: CorpusStatus
     profiles: list[StoreProfile]
-    """Those of one page, oldest recording first."""
+    """Those of one page; oldest recording first, unless the question says otherwise."""
     in_all: int
-    """Profiles that match."""
+    """Profiles with the facts that were chosen."""
+    found: int
+    """Profiles of these that hold the text that was looked for; all, when none was."""
     start: int
-    """Place of the first one of the page among them."""
+    """Place of the first one of the page among those found."""
+    most: int
+    """Profiles of a whole page."""
+    series: list[StoreSeries]
+    """Of all with these facts, those with most profiles first."""
     facts: dict[str, list[str]]
     """Values of each fact by which profiles can be chosen."""
 
@@ -73,8 +88,10 @@ class ImportancePage(msgspec.Struct, frozen=True):
     """What makes the whole table unsafe."""
 
 
-MAX_PROFILES = 2000
+MAX_PROFILES = 100
 """Profiles in one answer, unless the question asks for more or fewer."""
+MAX_SERIES = 20
+"""Series that are listed."""
 MAX_ROWS = 200
 """Rows of a long table in one answer, unless the question asks for more."""
 LONGEST_PAGE = 10_000
@@ -87,18 +104,32 @@ def store_page(library: Library, query: Query) -> CorpusPage:
     everything = store.profiles()
     shown = StoreProfile.__struct_fields__
     start, most = _page(query, MAX_PROFILES)
-    in_all, page = page_of_profiles(store, _where(query), start, most)
+    find, sort = query.get("find", ""), query.get("sort", "")
+    page = page_of_profiles(store, _where(query), find, sort, start, most)
     return CorpusPage(
         status=library.store.status(),
-        profiles=[StoreProfile(**{name: getattr(row, name) for name in shown}) for row in page],
-        in_all=in_all,
+        profiles=[
+            StoreProfile(**{name: getattr(row, name) for name in shown}) for row in page.profiles
+        ],
+        in_all=page.chosen.height,
+        found=page.found,
         start=start,
+        most=most,
+        series=_series(page.chosen),
         facts={
             name: sorted(fact(everything, name).unique().to_list())
             for name in FACTS
             if not everything.is_empty()
         },
     )
+
+
+def _series(profiles: pl.DataFrame) -> list[StoreSeries]:
+    """Models and GPUs of profiles with a date and steps."""
+    dated = profiles.filter(pl.col("recorded_ns").is_not_null() & (pl.col("steps") > 0))
+    counts = dated.group_by("model", "gpu").agg(pl.len().alias("profiles"))
+    most = counts.sort("profiles", "model", "gpu", descending=[True, False, False], nulls_last=True)
+    return [StoreSeries(**row) for row in most.head(MAX_SERIES).iter_rows(named=True)]
 
 
 def importance_page(library: Library, query: Query) -> ImportancePage:
