@@ -155,6 +155,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "shapes": ("shapes",),
     "trend": ("trend", "dense_gemm"),
     "where": ("importance", "--where", "team=team3"),
+    "shapes where": ("shapes", "--where", "team=team3"),
     "group-by": ("importance", "--group-by", "gpu,phase"),
     "status": ("status",),
     "list": ("list", "--where", "team=team3"),

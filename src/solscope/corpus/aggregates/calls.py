@@ -2,7 +2,8 @@
 
 To read them from `times` means to decode the lists of all profiles. Here they are plain numbers,
 profile after profile in the order of their ids, so that those of a few profiles, or of a sample,
-which is drawn by id, are few slices of a file.
+which is drawn by id, are few slices of a file. Roles and kernels of single profiles come from here
+too.
 """
 
 from __future__ import annotations
@@ -24,18 +25,16 @@ ROW_GROUP = 1 << 16
 def call_frames(rows: pl.LazyFrame, kinds: Mapping[KeyKind, Frames], order: pl.Series) -> Frames:
     """Call times of rows of `times`, whose keys have the numbers of the parts `kinds`.
 
-    `calls` has one row per row with calls, profile by profile; `order` is what they are sorted by,
+    `calls` has one row per row of `times`, profile by profile; `order` is what they are sorted by,
     for each of the part's `entries`. `times` has the durations of one row after the other. `spans`
     says by `entry` where its rows of both begin, and how many they are.
     """
     (numbers, *_) = kinds.values()
     places = order.rank("ordinal").alias("place")
     texts = list(dict.fromkeys(column for kind in kinds for column in key_columns(kind)))
-    has_bound = (pl.col("calls") > 0) & pl.col("bound_ns").is_not_null()
     has_times = pl.col("durations_ns").list.len() > 0
-    numbered = rows.select(
-        *("entry", "phase", *texts, "calls", "bound_ns", "durations_ns", "durations_calls")
-    ).filter(has_bound | has_times)
+    numbers_of_calls = ("calls", "time_ns", "bound_ns", "durations_ns", "durations_calls")
+    numbered = rows.select("entry", "phase", *texts, *numbers_of_calls)
     for kind, frames in kinds.items():
         names = frames["names"].rename(dict(zip(names_of(kind), key_columns(kind), strict=True)))
         numbered = _numbered(numbered, names, kind)
@@ -43,7 +42,7 @@ def call_frames(rows: pl.LazyFrame, kinds: Mapping[KeyKind, Frames], order: pl.S
     coded = (
         _numbered(_numbered(numbered, numbers["phases"], "phase"), entries, "entry")
         .select(
-            *("place", "calls", "bound_ns", "durations_ns", "durations_calls"),
+            *("place", *numbers_of_calls),
             pl.col("number:entry").alias("entry"),
             pl.col("number:phase").cast(pl.UInt8).alias("phase"),
             *(pl.col(f"number:{kind}").alias(kind) for kind in kinds),
@@ -52,7 +51,7 @@ def call_frames(rows: pl.LazyFrame, kinds: Mapping[KeyKind, Frames], order: pl.S
         .collect()
     )
     size = pl.col("durations_ns").list.len().fill_null(0).alias("times")
-    calls = coded.select("entry", "phase", *kinds, "calls", "bound_ns", size)
+    calls = coded.select("entry", "phase", *kinds, "calls", "time_ns", "bound_ns", size)
     pairs = coded.filter(has_times).select(value="durations_ns", calls="durations_calls")
     return {"spans": _spans(calls), "calls": calls, "times": pairs.explode("value", "calls")}
 
@@ -75,17 +74,38 @@ def _spans(calls: pl.DataFrame) -> pl.DataFrame:
 
 def stored_counts(place: Callable[[str], str], kind: KeyKind, entries: Ints) -> CallCounts:
     """Calls of some profiles, by number, from files; `place` says where a frame lies."""
-    spans = pl.read_parquet(place("spans"))
-    spans = spans.filter(pl.Series(np.isin(spans["entry"].to_numpy(), entries)))
-    calls, times = (_read_spans(place(name), spans, name) for name in ("calls", "times"))
+    spans = _spans_of(place, entries)
+    needed = ("entry", "phase", kind, "calls", "bound_ns", "times")
+    calls = _read_spans(place("calls"), spans, "calls", needed)
+    times = _read_spans(place("times"), spans, "times", ("value", "calls"))
     return counts_of(calls, times, kind)
 
 
-def _read_spans(file: str, spans: pl.DataFrame, name: str) -> pl.DataFrame:
+def stored_kernels(place: Callable[[str], str], entries: Ints) -> pl.DataFrame:
+    """Rows of some profiles as in `Part.kernel_rows`, from files."""
+    needed = ("phase", "shape", "role", "kernel", "calls", "time_ns")
+    rows = _read_spans(place("calls"), _spans_of(place, entries), "calls", needed)
+    texts = {kind: pl.read_parquet(place(f"{kind}-names"))["name:0"] for kind in ("role", "kernel")}
+    return rows.select(
+        pl.col("shape").alias("name"),
+        "phase",
+        *(pl.lit(names).gather(pl.col(kind)).alias(kind) for kind, names in texts.items()),
+        *("calls", "time_ns"),
+    )
+
+
+def _spans_of(place: Callable[[str], str], entries: Ints) -> pl.DataFrame:
+    spans = pl.read_parquet(place("spans"))
+    return spans.filter(pl.Series(np.isin(spans["entry"].to_numpy(), entries)))
+
+
+def _read_spans(
+    file: str, spans: pl.DataFrame, name: str, columns: tuple[str, ...]
+) -> pl.DataFrame:
     """The rows of some profiles; those between two that are close together are read and dropped."""
     first, size = (spans[column].to_numpy() for column in (f"first:{name}", name))
     breaks = np.flatnonzero(first[1:] - (first + size)[:-1] > ROW_GROUP) + 1
-    source = pl.scan_parquet(file)
+    source = pl.scan_parquet(file).select(columns)
     parts = [source.head(0).collect()]
     for some in np.split(np.arange(first.size), breaks) if first.size else ():
         begin, end = int(first[some[0]]), int(first[some[-1]] + size[some[-1]])

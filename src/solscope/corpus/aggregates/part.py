@@ -51,6 +51,7 @@ class Part:
 
     load: Load
     calls_of: Callable[[Part, npt.NDArray[np.int64]], CallCounts]
+    kernels_of: Callable[[Part, npt.NDArray[np.int64]], pl.DataFrame]
 
     @cached_property
     def entries(self) -> pl.DataFrame:
@@ -70,6 +71,13 @@ class Part:
     def call_counts(self, entries: npt.NDArray[np.int64]) -> CallCounts:
         """Call times and bounds of single profiles, given by their numbers."""
         return self.calls_of(self, entries)
+
+    def kernel_rows(self, entries: npt.NDArray[np.int64]) -> pl.DataFrame:
+        """Of shapes: rows of single profiles, given by their numbers.
+
+        `name` and `phase` as numbers, `role`, `kernel`, `calls` and `time_ns`.
+        """
+        return self.kernels_of(self, entries)
 
     def cells(self, at: npt.NDArray[np.int64], *columns: str) -> pl.DataFrame:
         """`entry`, `name`, `phase` as numbers, sorted, and `SUMS`: all, or some of the columns.

@@ -21,6 +21,7 @@ from solscope.corpus.aggregates.calls import (
     call_frames,
     counts_of,
     stored_counts,
+    stored_kernels,
 )
 from solscope.corpus.aggregates.overall import build, counted
 from solscope.corpus.aggregates.part import (
@@ -41,7 +42,7 @@ from solscope.corpus.store import Corpus
 
 Ints = npt.NDArray[np.int64]
 FOLDER = "aggregates"
-FORMAT = "4"
+FORMAT = "5"
 """Changes with what parts hold: those of another format are not read."""
 INDEX = "index.parquet"
 SMALLEST = 256 << 10
@@ -83,8 +84,19 @@ def parts(corpus: Corpus, kind: KeyKind, profiles: pl.DataFrame) -> list[Part]:
             return stored_counts(lambda name: _place(corpus.url, file, name), kind, entries)
         return calls((file,), part, entries)
 
+    def kernels(files: tuple[str, ...], part: Part, entries: Ints) -> pl.DataFrame:
+        return _kernels_from_rows(rows(files), part, entries)
+
+    def read_kernels(file: str, part: Part, entries: Ints) -> pl.DataFrame:
+        with suppress(*_UNREADABLE):
+            return stored_kernels(lambda name: _place(corpus.url, file, name), entries)
+        return kernels((file,), part, entries)
+
     def unstored(files: tuple[str, ...]) -> Part:
-        return Part(partial(load, files), partial(calls, files))
+        return Part(partial(load, files), partial(calls, files), partial(kernels, files))
+
+    def stored_part(file: str) -> Part:
+        return Part(partial(read, file), partial(read_calls, file), partial(read_kernels, file))
 
     direct = {"entries": entries_of, "phases": phases_of}  # Without all the others.
     if corpus.in_memory("times"):
@@ -97,7 +109,7 @@ def parts(corpus: Corpus, kind: KeyKind, profiles: pl.DataFrame) -> list[Part]:
     rest = [(file, size) for file, size in listed if _stem(file) not in index]
     groups = batches(rest, lambda listed_file: listed_file[1], AT_ONCE)
     return [
-        *(Part(partial(read, file), partial(read_calls, file)) for file in stored),
+        *(stored_part(file) for file in stored),
         *(unstored(tuple(file for file, _ in group)) for group in groups),
     ]
 
@@ -113,6 +125,27 @@ def _calls_from_rows(rows: pl.LazyFrame, part: Part, kind: KeyKind, entries: Int
     own = rows.filter(pl.col("entry").is_in(wanted))
     frames = call_frames(own, {kind: numbers}, part.entries["entry"])
     return counts_of(frames["calls"], frames["times"], kind)
+
+
+def _kernels_from_rows(rows: pl.LazyFrame, part: Part, entries: Ints) -> pl.DataFrame:
+    """Rows of some profiles of a part that is not stored."""
+    keys = part.names.rename({"name:0": "operator", "name:1": "axes"}).with_row_index("name")
+    phases = part.phases.with_row_index("number")
+    return (
+        rows.filter(pl.col("entry").is_in(part.entries["entry"].gather(entries).to_list()))
+        .select("operator", "axes", "phase", "role", "kernel", "calls", "time_ns")
+        .join(keys.lazy(), on=["operator", "axes"], nulls_equal=True)
+        .join(phases.lazy(), on="phase", nulls_equal=True)
+        .select(
+            "name",
+            pl.col("number").cast(pl.UInt8).alias("phase"),
+            "role",
+            "kernel",
+            "calls",
+            "time_ns",
+        )
+        .collect()
+    )
 
 
 def store_parts(corpus: Corpus) -> int:

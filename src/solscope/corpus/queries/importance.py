@@ -26,7 +26,7 @@ from solscope.corpus.queries.share_means import (
     Means,
     group_means,
 )
-from solscope.corpus.queries.shares import Cells, read_cells
+from solscope.corpus.queries.shares import read_cells
 from solscope.corpus.store import Corpus
 from solscope.errors import InputError, UsageError
 
@@ -128,7 +128,7 @@ def importance_of(
     most_intervals: int = MOST_INTERVALS,
 ) -> Importance:
     """The same for profiles that were selected already."""
-    weight_of = weights(selection.profiles, weight)
+    weight_of = weights(selection, weight)
     profiles = _Weighted(weight_of, weight == UNIFORM, most_intervals)
     whole = _tables(selection, parts, profiles, by, [])
     if not whole.tables:
@@ -236,9 +236,11 @@ def _tables(
     cells = read_cells(selection, by, group_by, parts, overall)
     times = call_times(cells)
     totals = cells.totals
+    names = cells.names.rows()
+    keys = pl.lit(pl.Series([_key(name) for name in names], dtype=pl.String))
     facts = (
         cells.sums.join(times.quantiles, on=["group", "code"], how="left")
-        .with_columns(pl.Series("name", _names(cells, cells.sums["code"])))
+        .with_columns(keys.gather(pl.col("code")).alias("name"))
         .sort("group", "time_ns", "name", descending=[False, True, False])
     )
     tables = []
@@ -250,7 +252,7 @@ def _tables(
         ranked = own["code"].to_numpy()[: weighted.most_intervals]
         most = 1.0 if weighted.uniform else None  # As in stored sums.
         means = group_means(cells, number, weighted.weight_of, ranked, most)
-        rows = [_row(fact, means, cells, by) for fact in own.iter_rows(named=True)]
+        rows = [_row(fact, means, names, by) for fact in own.iter_rows(named=True)]
         rows.sort(key=lambda row: (row.key == UNMAPPED, -row.importance_pct, row.key))
         tables.append(
             ImportanceGroup(
@@ -263,18 +265,15 @@ def _tables(
     return _Tables(tables, totals, times.sampled)
 
 
-def _names(cells: Cells, codes: pl.Series) -> list[str]:
-    texts = [_key(list(name)) for name in cells.names.iter_rows()]
-    return [texts[code] for code in codes.to_list()]
-
-
-def _row(fact: dict[str, Any], means: Means, cells: Cells, by: ImportanceBy) -> ImportanceRow:
+def _row(
+    fact: dict[str, Any], means: Means, names: Sequence[tuple[str | None, ...]], by: ImportanceBy
+) -> ImportanceRow:
     code, time = fact["code"], fact["time_ns"]
     importance, frequency = float(means.importance[code]), float(means.frequency[code])
-    name = cells.names.row(code)
+    name = names[code]
     interval = means.intervals.get(code)
     return ImportanceRow(
-        key=_key(list(name)),
+        key=fact["name"],
         importance_pct=100 * importance,
         ci95_pct=None if interval is None else (100 * interval[0], 100 * interval[1]),
         profiles=fact["profiles"],
@@ -297,7 +296,7 @@ def _row(fact: dict[str, Any], means: Means, cells: Cells, by: ImportanceBy) -> 
     )
 
 
-def _key(name: list[str | None]) -> str:
+def _key(name: tuple[str | None, ...]) -> str:
     if name[0] is None:
         return UNMAPPED
     return name[0] if len(name) == 1 else f"{name[0]} {name[1] or NO_SHAPES}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +13,11 @@ from solscope.corpus.aggregates.part import Part
 Ints = npt.NDArray[np.int64]
 EACH_ALONE = 1000
 """Profiles up to which each is a pool of its own when intervals are drawn."""
+
+
+def add_by_pool(sums: Ints, key: Ints, pool: npt.NDArray[Any], share: Ints) -> None:
+    """Add shares to `sums` by key and pool: as one index, which NumPy adds by far faster."""
+    np.add.at(sums.reshape(-1), key * sums.shape[1] + pool, share)
 
 
 class OverallSums:
@@ -37,8 +44,8 @@ class OverallSums:
         if not self.with_pools:
             return
         pools = part.pools
-        there = code[pools["name"].to_numpy()], pools["pool"].to_numpy()
-        np.add.at(self.pooled, there, pools["share"].to_numpy())
+        here, pool = code[pools["name"].to_numpy()], pools["pool"].to_numpy()
+        add_by_pool(self.pooled, here, pool, pools["share"].to_numpy())
 
     def resize(self, codes: int) -> None:
         """Room for so many codes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -32,6 +33,16 @@ class Selection:
     corpus: Corpus
     phase: str | None
     """The only phase that counts; null for all."""
+
+    @cached_property
+    def run_of(self) -> npt.NDArray[np.int64]:
+        """A number of each profile that the ranks of one run share."""
+        return run_of(self.profiles)
+
+    @cached_property
+    def ranks(self) -> npt.NDArray[np.int64]:
+        """How many of the profiles are of the run of each one."""
+        return ranks_of(self.run_of)
 
 
 def select(corpus: Corpus, where: Mapping[str, str] | None = None) -> Selection:
@@ -71,13 +82,14 @@ def tag(profiles: pl.DataFrame, name: str) -> pl.Series:
     return pl.Series(name, [values[text] for text in profiles["tags"]], dtype=pl.String)
 
 
-def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
+def weights(selection: Selection, weight: str) -> npt.NDArray[np.float64]:
     """How much each profile counts: the same, by its GPU time, or by a number in a tag.
 
     Ranks of a run count as one profile; GPU time is that of all of them.
     """
+    profiles = selection.profiles
     if weight == UNIFORM:
-        return 1.0 / ranks_of(run_of(profiles))
+        return 1.0 / selection.ranks
     if weight == "gpu-time":
         return profiles["gpu_ns"].to_numpy().astype(np.float64)
     if not weight.startswith(TAG):
@@ -96,7 +108,7 @@ def weights(profiles: pl.DataFrame, weight: str) -> npt.NDArray[np.float64]:
     weights_of = numbers.to_numpy()
     if not weights_of.sum() > 0:
         raise InputError(f"tag {name!r} is 0 for every profile")
-    return weights_of / ranks_of(run_of(profiles))
+    return weights_of / selection.ranks
 
 
 def _written(where: Mapping[str, str] | None) -> str:

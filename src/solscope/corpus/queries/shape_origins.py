@@ -65,7 +65,7 @@ def shape_origins(
     if origins.all_whole:
         kernels = pl.concat([_KERNELS.to_frame(), *origins.kernels])
     else:
-        kernels = _read_kernels(selection, keys, seen["example"])
+        kernels = origins.read_kernels(parts, seen["example"])
     rows = keys.join(seen, on="shape").join(_named_kernels(kernels), on="shape", how="left")
     lists = [pl.col(name).fill_null([]) for name in ("roles", "kernels")]
     return {
@@ -95,15 +95,40 @@ class _Seen:
 
     def take(self, some: SelectedPart) -> None:
         """Add one part."""
-        names = some.part.names.rename({"name:0": "operator", "name:1": "axes"})
-        wanted = names.with_row_index("name").join(self.keys, on=["operator", "axes"])
-        wanted = wanted.select("name", "shape")
-        phases = some.part.phases.with_row_index("number").cast({"number": pl.UInt8})
+        wanted, phases = self._wanted(some.part), self._phases(some.part)
         if some.is_whole:
             self._take_whole(some.part, wanted, phases)
         else:
             self.all_whole = False
             self._take_cells(some, wanted, phases)
+
+    def _wanted(self, part: Part) -> pl.DataFrame:
+        """Names of a part that are asked for: `name` and `shape`."""
+        names = part.names.rename({"name:0": "operator", "name:1": "axes"})
+        wanted = names.with_row_index("name").join(self.keys, on=["operator", "axes"])
+        return wanted.select("name", "shape")
+
+    def _phases(self, part: Part) -> pl.DataFrame:
+        """Phases of a part that count: `number` and `phase`."""
+        phases = part.phases.with_row_index("number").cast({"number": pl.UInt8})
+        if self.selection.phase is not None:
+            phases = phases.filter(pl.col("phase").fill_null(UNKNOWN) == self.selection.phase)
+        return phases
+
+    def read_kernels(self, parts: SelectedParts, examples: pl.Series) -> pl.DataFrame:
+        """Rows like those of `Part.kernels`, of the examples and some other profiles."""
+        used = self.ids.is_in(examples.unique().implode()).to_numpy().copy()
+        used[:MOST_PROFILES] = True
+        found = [_KERNELS.to_frame()]
+        for some in parts:
+            entries = np.flatnonzero((some.at >= 0) & used[some.at])
+            if entries.size:
+                numbers = self._phases(some.part)["number"].to_list()
+                rows = some.part.kernel_rows(entries).filter(pl.col("phase").is_in(numbers))
+                found.append(
+                    rows.join(self._wanted(some.part), on="name").select(*_KERNELS.names())
+                )
+        return pl.concat(found)
 
     def _take_whole(self, part: Part, wanted: pl.DataFrame, phases: pl.DataFrame) -> None:
         self.counted.append(
@@ -119,8 +144,6 @@ class _Seen:
         self.kernels.append(part.kernels.join(wanted, on="name").select(*_KERNELS.names()))
 
     def _take_cells(self, some: SelectedPart, wanted: pl.DataFrame, phases: pl.DataFrame) -> None:
-        if self.selection.phase is not None:
-            phases = phases.filter(pl.col("phase").fill_null(UNKNOWN) == self.selection.phase)
         cells = some.part.cells(some.at, "entry", "name", "phase", "time_ns")
         shape = np.full(some.part.names.height, -1, np.int64)
         shape[wanted["name"].to_numpy()] = wanted["shape"].to_numpy()
@@ -187,25 +210,6 @@ def _pairs(shapes: Ints, others: npt.NDArray[Any], name: str) -> pl.DataFrame:
     pairs = np.flatnonzero(there)
     frame = pl.DataFrame({"shape": pairs // size, name: pairs % size})
     return frame.cast({"shape": pl.UInt32, name: _NUMBERS[name]})
-
-
-def _read_kernels(selection: Selection, keys: pl.DataFrame, examples: pl.Series) -> pl.DataFrame:
-    """Rows like those of `Part.kernels`, of the examples and some other profiles."""
-    profiles = selection.profiles
-    examples_too = (pl.col("at") < MOST_PROFILES) | pl.col("id").is_in(examples.to_list())
-    entries = profiles.filter(examples_too)["entry"].to_list()
-    rows = selection.corpus.raw("times").filter(
-        pl.col("entry").is_in(entries)
-        & pl.col("operator").is_in(keys["operator"].unique().to_list())
-    )
-    if selection.phase is not None:
-        rows = rows.filter(pl.col("phase").fill_null(UNKNOWN) == selection.phase)
-    return (
-        rows.select("operator", "axes", "role", "kernel", "calls", "time_ns")
-        .join(keys.lazy(), on=["operator", "axes"])
-        .select(*_KERNELS.names())
-        .collect()
-    )
 
 
 def _named_kernels(rows: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solscope.corpus.aggregates.overall import ONE
-from solscope.corpus.queries.overall_sums import EACH_ALONE
+from solscope.corpus.queries.overall_sums import EACH_ALONE, add_by_pool
 from solscope.corpus.queries.shares import Cells
 from solscope.resample import mean_intervals
 
@@ -115,7 +115,7 @@ class _ShareSums:
         np.add.at(self.occurs, code, _whole(weight * (time > 0)))
         column = self.column[code]
         shown = column >= 0
-        np.add.at(self.pooled, (column[shown], self.pool[unit[shown]]), share[shown])
+        add_by_pool(self.pooled, column[shown], self.pool[unit[shown]], share[shown])
 
 
 def _whole(values: Floats) -> Ints:

@@ -20,7 +20,6 @@ from solscope.corpus.aggregates.part import SUMS, KeyKind, Part, first_of, names
 from solscope.corpus.queries.overall_sums import OverallSums
 from solscope.corpus.queries.select import PHASE, UNKNOWN, Selection, fact
 from solscope.corpus.queries.selected_parts import SelectedPart, SelectedParts
-from solscope.corpus.runs import ranks_of, run_of
 from solscope.errors import InputError
 
 Ints = npt.NDArray[np.int64]
@@ -93,6 +92,17 @@ def read_cells(
     return _Reader(selection, kind, group_by).read(parts, overall)
 
 
+def _facts(profiles: pl.DataFrame, names: list[str]) -> tuple[list[tuple[str, ...]], Ints]:
+    """Distinct facts, in the order of the first profile with each, and the place of each one's."""
+    if not names:
+        return [()], np.zeros(profiles.height, np.int64)
+    facts = pl.DataFrame([fact(profiles, name).alias(str(at)) for at, name in enumerate(names)])
+    distinct = facts.unique(maintain_order=True)
+    numbered = distinct.with_row_index("place")
+    places = facts.join(numbered, on=facts.columns, maintain_order="left")
+    return distinct.rows(), places["place"].cast(pl.Int64).to_numpy()
+
+
 class _Reader:
     """Goes through the parts once."""
 
@@ -109,18 +119,9 @@ class _Reader:
         self.counted: dict[str, list[pl.DataFrame]] = {"durations": [], "limits": []}
         self.split: list[SplitPart] = []
         profiles = selection.profiles
-        facts = [profiles.select("at"), *(fact(profiles, name).to_frame() for name in self.facts)]
-        texts = pl.concat(facts, how="horizontal").drop("at").rows() if self.facts else None
-        self.texts: dict[tuple[str, ...], int] = {} if texts else {(): 0}
-        self.fact_of = np.array(
-            [self.texts.setdefault(text, len(self.texts)) for text in texts]
-            if texts
-            else np.zeros(profiles.height),
-            np.int64,
-        )
-        """Number of the facts, that rows are grouped by, of each profile."""
-        self.run_of = run_of(profiles)
-        self.ranks = ranks_of(self.run_of)
+        self.texts, self.fact_of = _facts(profiles, self.facts)
+        """Distinct facts that rows are grouped by, and their number for each profile."""
+        self.run_of, self.ranks = selection.run_of, selection.ranks
         self.pool_of = pools_of(profiles["id"]).to_numpy().astype(np.int64)[self.run_of]
 
     def read(self, parts: SelectedParts, overall: OverallSums | None) -> Cells:
@@ -233,9 +234,13 @@ class _Reader:
         if not cells.height:
             return
         new = first_of(units, codes)
-        sums = {name: np.add.reduceat(cells[name].to_numpy(), new) for name in SUMS}
-        bounded = np.add.reduceat(cells["bounded"].cast(pl.Int64).to_numpy(), new)
-        units, codes = units[new], codes[new]
+        sums = {name: cells[name].to_numpy() for name in (*SUMS, "bounded")}
+        if new.size < units.size:
+            sums = {
+                name: np.add.reduceat(values.astype(np.int64, copy=False), new)
+                for name, values in sums.items()
+            }
+            units, codes = units[new], codes[new]
         held = {
             "units": units.astype(np.uint32),
             "codes": codes.astype(np.uint32),
@@ -246,9 +251,8 @@ class _Reader:
             self.columns.setdefault(name, []).append(values)
         occurs = (sums["time_ns"] > 0).astype(np.int64)
         frame = pl.DataFrame(
-            {"mixed": self._mixed(units), "code": codes, **sums}
-            | {"bounded": bounded, "profiles": occurs}
-        )
+            {"mixed": self._mixed(units), "code": codes, **sums} | {"profiles": occurs}
+        ).cast({"bounded": pl.Int64})
         self.sums.append(frame.group_by("mixed", "code").sum())
 
     def _code(self, names: pl.DataFrame) -> Ints:
@@ -289,7 +293,7 @@ class _Reader:
         distinct, number = np.unique(self._mixed(there), return_inverse=True)
         group_of = np.full(self.fact_of.size * self.stride, -1, np.int64)
         group_of[there] = number
-        facts = list(self.texts)
+        facts = self.texts
         phases = list(self.phases)
         groups = []
         for mixed in distinct.tolist():

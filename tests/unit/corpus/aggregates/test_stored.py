@@ -90,6 +90,15 @@ def test_call_times_of_some_profiles_are_read_from_parts(
     assert some() == before
 
 
+def test_kernels_of_some_profiles_are_read_from_parts(
+    plain: Corpus, merged: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = {"team": "team1"}
+    expected = hot_shapes(plain, where=where)
+    monkeypatch.setattr(stored, "_kernels_from_rows", lambda *_: pytest.fail("rows were read"))
+    assert hot_shapes(merged, where=where) == expected
+
+
 def test_damaged_call_times_are_made_again(merged: Corpus) -> None:
     before = importance(merged, where={"team": "team1"})
     (part,) = stored._index(merged.url)
