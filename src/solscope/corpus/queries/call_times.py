@@ -21,9 +21,11 @@ from solscope.corpus.queries.shares import Cells, SplitPart
 MOST_PROFILES = 2000
 """Profiles that quantiles are of, at most; with groups, shared by up to `MOST_SHARES` of them."""
 MOST_SHARES = 8
+CALL = 1 << 10
+"""One call as an integer: sums, and with them quantiles, do not depend on the order of rows."""
 _KEYS = ["group", "code"]
 _COUNTS = pl.Schema(
-    {**dict.fromkeys(_KEYS, pl.Int64()), **dict.fromkeys(("value", "calls"), pl.Float64())}
+    {**dict.fromkeys(_KEYS, pl.Int64()), "value": pl.Float64(), "calls": pl.Int64()}
 )
 Floats = npt.NDArray[np.float64]
 
@@ -40,7 +42,9 @@ class CallTimes:
 
 def call_times(cells: Cells) -> CallTimes:
     """The quantiles of all keys."""
-    durations, limits, sampled = [cells.durations], [cells.limits], 0
+    whole = pl.col("calls").cast(pl.Int64) * CALL
+    durations, limits = ([one.with_columns(whole)] for one in (cells.durations, cells.limits))
+    sampled = 0
     if cells.split:
         factor = _factors(cells)
         chosen = factor > 0
@@ -72,16 +76,17 @@ def _factors(cells: Cells) -> Floats:
 
 
 def _weighted(counts: pl.DataFrame, split: SplitPart, cells: Cells, factor: Floats) -> pl.DataFrame:
-    """Counts by group and code, each profile as often as it stands for others."""
+    """Counts by group and code, each profile as often as it stands for others; one is `CALL`."""
     phase = split.phase[counts["phase"].to_numpy()]
     profile_rows = split.at[counts["entry"].to_numpy()]
     unit = profile_rows * cells.stride + (phase if cells.stride > 1 else 0)
     group = np.where(phase >= 0, cells.group_of[unit], -1)
+    times = np.rint(factor * CALL).astype(np.int64)
     rows = counts.select(
         pl.Series("group", group),
         pl.Series("code", split.code[counts["name"].to_numpy()]),
         "value",
-        pl.Series("calls", factor[profile_rows] * counts["calls"].to_numpy()),
+        pl.Series("calls", times[profile_rows] * counts["calls"].cast(pl.Int64).to_numpy()),
     )
     return _added([rows.filter(group >= 0)]).collect()
 

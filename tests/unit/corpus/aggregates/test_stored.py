@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from solscope.corpus import commits
+from solscope.corpus import commits, durations
 from solscope.corpus.aggregates import calls, stored
 from solscope.corpus.aggregates.part import KINDS
 from solscope.corpus.ingest.extract import ExtractOptions, extract
@@ -169,6 +170,22 @@ def test_a_sample_is_said_to_be_one(plain: Corpus, monkeypatch: pytest.MonkeyPat
     assert importance(plain).warnings == []
 
 
+def test_a_sample_has_the_same_quantiles_in_any_order(
+    plain: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts are whole numbers: where half of the calls end, rounding must not decide."""
+    seen = []
+
+    def quantiles_of(frame: pl.LazyFrame, by: list[str], shares: tuple[float, ...]) -> pl.LazyFrame:
+        seen.append(frame.collect_schema()["calls"])
+        return durations.quantiles_of(frame, by, shares)
+
+    monkeypatch.setattr(call_times, "MOST_PROFILES", 2)
+    monkeypatch.setattr(call_times, "quantiles_of", quantiles_of)
+    importance(plain, where={"team": "team1"})
+    assert set(seen) == {pl.Int64}
+
+
 def test_each_group_has_a_sample_of_its_own(
     plain: Corpus, merged: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,10 +200,10 @@ def test_each_group_has_a_sample_of_its_own(
     ids = [row["id"] for row in plain.profiles().iter_rows(named=True) if "team1" in row["tags"]]
     plain_two = importance(plain, group_by=["team"])
     own = next(group for group in plain_two.groups if group.group == {"team": "team1"})
-    durations = sorted(20 + at for at in (1, 3, 5) if team_id(plain, at) in sorted(ids)[:2])
+    expected = sorted(20 + at for at in (1, 3, 5) if team_id(plain, at) in sorted(ids)[:2])
     gemm = next(row for row in own.rows if row.key == "dense_gemm")
-    assert gemm.p50_us == pytest.approx(durations[0], rel=0.008)
-    assert gemm.p90_us == pytest.approx(durations[1], rel=0.008)
+    assert gemm.p50_us == pytest.approx(expected[0], rel=0.008)
+    assert gemm.p90_us == pytest.approx(expected[1], rel=0.008)
 
 
 def team_id(corpus: Corpus, number: int) -> str:
