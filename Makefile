@@ -69,11 +69,10 @@ locked:
 
 # Advisories about what is pinned; these two ask services on the network.
 audit:
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
-	$(PYTHON) -m pip_audit --requirement requirements.lock --require-hashes --disable-pip --strict
+	@$(PYTHON) scripts/audit.py
 
 audit-scripts:
-	cd frontend && npm audit --omit=dev --package-lock-only
+	@$(PYTHON) scripts/audit.py --scripts
 
 # What an installation consists of: sbom.json, in CycloneDX.
 sbom: $(STAMP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import re
 import sys
@@ -137,6 +138,38 @@ def test_advisories_are_checked() -> None:
     )
     steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
     assert {"make audit", "make audit-scripts"} <= set(steps)
-    recipe = (ROOT / "Makefile").read_text("utf-8").partition("\naudit:\n")[2].partition("\n\n")[0]
-    assert "pip_audit --requirement requirements.lock" in recipe
     assert "schedule" in workflow[True]  # YAML reads `on` as a truth value.
+
+
+@pytest.mark.parametrize("words", [[], ["--scripts"]])
+def test_without_a_network_one_line_says_that_nothing_was_checked(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    audit = load("audit")
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(audit.urllib.request, "urlopen", refused)
+    assert audit.main(words) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("audit: nothing was checked: no advisories from https://")
+    assert line.endswith("(no route to host)")
+
+
+def test_an_answer_without_advisories_is_none(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Mirrors answer for packages and know no advisories."""
+    audit = load("audit")
+    name, version = next(iter(locked())).partition(";")[0].strip().split("==")
+    asked = []
+
+    def mirror(request: Any, **_: object) -> io.BytesIO:
+        asked.append(request.full_url)
+        return io.BytesIO(b'{"info": {}}')
+
+    monkeypatch.setattr(audit.urllib.request, "urlopen", mirror)
+    assert audit.main([]) == 2
+    assert asked == [f"https://pypi.org/pypi/{name}/{version}/json"]
+    assert "nothing was checked" in capfd.readouterr().err
