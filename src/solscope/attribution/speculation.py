@@ -5,27 +5,23 @@ of them in one pass. So two models take turns, over and over:
 
     d d d V  d d d V  d d d V
 
-Two models that take turns can also be two models that serve two users. What is claimed must be
-earned: by the queries of the large pass, one for each draft and one more, where shapes tell them;
-else by a draft of a single layer, which is no model of its own, or by the same number of drafts,
-two at least, in every turn of models of which one is much deeper. A large pass with one query per
-request verifies nothing.
+Two models that take turns can also serve two users, or be parts of one: the small one may predict
+the codebooks of an audio frame one by one. What is claimed must be earned: by the queries of the
+large pass, one for each draft and one more, where shapes tell them; else by a draft of a single
+layer, which is no model of its own. A large pass with one query per request verifies nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from solscope.attribution.phases import MOST_QUERIES, Query
 
-TURNS, TURNS_ALIKE = 2, 3
-"""Fewest turns where the draft is a single layer or queries tell, and where only numbers do."""
-
-SMALLER = 2
-"""How many times more layers the target has than a draft that only numbers of turns show."""
+TURNS = 2
+"""Fewest turns where the draft is a single layer or queries tell."""
 DEEP = 4
 """Fewest layers of a target whose drafts come from a single one."""
 
@@ -112,14 +108,10 @@ def _earned(
     asked = [(len(t.group()) - 1, passes[t.end() - 1].query) for t in turns]
     if not asked or any(query is not None and query.length == 1 for _, query in asked):
         return False
-    drafts = Counter(number for number, _ in asked)
-    alike = len(drafts) == 1
+    drafts = [number for number, _ in asked]
     told = all(query is not None and query.length == number + 1 for number, query in asked)
     if told:
         return len(asked) >= TURNS or min(drafts) > 1
-    if draft.layers == 1 and target.layers >= DEEP:
-        return len(asked) >= TURNS
-    known = any(query is not None for _, query in asked)
-    # A model that reads a prompt now and then takes turns with itself.
-    smaller = SMALLER * draft.layers <= target.layers
-    return not known and smaller and alike and min(drafts) > 1 and len(asked) >= TURNS_ALIKE
+    # Of whole models in turns only queries tell: a small one also fills in what a frame of a large
+    # one consists of (codebooks of audio), as often in each turn.
+    return draft.layers == 1 and target.layers >= DEEP and len(asked) >= TURNS
