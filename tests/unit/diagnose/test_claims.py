@@ -7,6 +7,8 @@ import pytest
 
 from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.evidence import gpu, work
+from solscope.diagnose.findings.findings import find
+from solscope.diagnose.matching.units import match
 from solscope.readers.packed import ANCHOR, Observations
 from tests.unit.diagnose.making import EAGER, GRAPH, PINNED
 from tests.unit.diagnose.test_causes import FP32, slower_host, slower_kernels, slower_section
@@ -209,6 +211,27 @@ def test_copies_of_unknown_size_show_a_shared_link_by_its_traffic() -> None:
         run = slow.but(counters={"gpu_pcie_receive": traffic})
         result = diagnose_runs(in_cycles(unknown.run()), in_cycles(run.run(3)))
         assert ("pcie" in [cause.id for cause in result.causes]) is named
+
+
+def test_copies_that_lost_as_much_as_kernels_do_not_show_a_shared_link() -> None:
+    unknown = TWO_GPUS.but(copies={PINNED: (8, 44.0, 0)})
+    slow = slower_kernels(unknown, 1.4, *COMPUTE).but(
+        copies={PINNED: (8, 62.0, 0)}, counters={"gpu_pcie_receive": 7e11}
+    )
+    found = find(match(in_cycles(unknown.run()), in_cycles(slow.run(3))))
+    assert found is not None
+    assert gpu.pcie_traffic(found).holds
+    assert gpu.pcie_shared(found).holds is False
+
+
+@pytest.mark.parametrize(("traffic", "ruled_out"), [(2e5, True), (8e5, False)])
+def test_kernels_that_are_slower_too_rule_out_a_link_without_more_traffic(
+    traffic: float, ruled_out: bool
+) -> None:
+    sized = EAGER.but(counters={"gpu_pcie_receive": 2e5})
+    slow = slower_kernels(sized, 1.4, *COMPUTE).but(counters={"gpu_pcie_receive": traffic})
+    answer = gpu.kernels_slower_like_copies(findings(sized, slow))
+    assert answer.holds is ruled_out
 
 
 def test_causes_within_the_noise_are_listed_as_hidden_changes() -> None:
