@@ -185,7 +185,7 @@ def measure(templates: Templates, corpus: Corpus, profiles: int, build_s: float 
             f"  {name:14} {cost.wall_s:7.2f} s {cost.cpu_s:7.2f} CPU s {cost.peak_mb:7.0f} MB",
             flush=True,
         )
-    rows = int(pl.scan_parquet(f"{url}/times/*.parquet").select(pl.len()).collect().item())
+    rows = int(open_corpus(url).raw("times").select(pl.len()).collect().item())
     return Row(
         status.profiles,
         rows,
