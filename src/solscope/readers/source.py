@@ -75,7 +75,7 @@ def read_head(path: Path) -> Head:
         raise InputError(f"{path} is empty")
     data = b""
     try:
-        for piece in _inflate(iter([raw]), raw):
+        for piece in _inflate(iter([raw]), raw, path):
             data += piece
             if len(data) >= HEAD_BYTES:
                 break
@@ -106,7 +106,7 @@ def stream(path: Path, options: ReadOptions) -> Iterator[bytes]:
                 yield block
 
         try:
-            for piece in _inflate(blocks(), magic):
+            for piece in _inflate(blocks(), magic, path):
                 produced += len(piece)
                 if produced > FREE_BYTES and produced > consumed * options.max_expansion:
                     raise LimitError(
@@ -136,13 +136,13 @@ def read_all(path: Path, options: ReadOptions, limit_bytes: int) -> bytes:
     return b"".join(pieces)
 
 
-def _inflate(blocks: Iterator[bytes], magic: bytes) -> Iterator[bytes]:
+def _inflate(blocks: Iterator[bytes], magic: bytes, path: Path) -> Iterator[bytes]:
     if magic.startswith(_GZIP):
         return _gunzip(blocks)
     if magic.startswith(_ZSTD):
         return _unzstd(blocks)
     if magic.startswith(_XZ):
-        return _unxz(blocks)
+        return _unxz(blocks, path)
     return blocks
 
 
@@ -195,7 +195,7 @@ def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
         raise TruncatedStream("the zstd stream has no end mark")
 
 
-def _unxz(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def _unxz(blocks: Iterator[bytes], path: Path) -> Iterator[bytes]:
     """Decompress all xz streams; output per step and memory are bounded."""
     import lzma
 
@@ -215,6 +215,11 @@ def _unxz(blocks: Iterator[bytes]) -> Iterator[bytes]:
             try:
                 piece = decoder.decompress(data, CHUNK_BYTES)
             except lzma.LZMAError as error:
+                if "Memory usage limit" in str(error):
+                    raise LimitError(
+                        f"{path}: needs more than {_XZ_MEMORY >> 20} MiB to decompress; do that "
+                        "first (`xz -d`)"
+                    ) from error
                 raise TruncatedStream(f"damaged xz data ({error})") from error
             if piece:
                 yield piece
