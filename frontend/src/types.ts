@@ -485,6 +485,7 @@ export interface HotspotTable {
   target_pct: number;
   coverage: HotspotCoverage;
   hotspots: Hotspot[];
+  no_hardware: string | null;
 }
 
 export interface IdleCause {
@@ -843,6 +844,7 @@ export interface OperatorTable {
   operators: OperatorRow[];
   no_cost: NoCost[];
   graph_replays: boolean;
+  no_hardware: string | null;
 }
 
 export interface Outliers {

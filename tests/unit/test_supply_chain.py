@@ -173,3 +173,25 @@ def test_an_answer_without_advisories_is_none(
     assert audit.main([]) == 2
     assert asked == [f"https://pypi.org/pypi/{name}/{version}/json"]
     assert "nothing was checked" in capfd.readouterr().err
+
+
+def test_the_lock_itself_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line with its hashes, by a tool that resolves nothing anew; its verdict is ours."""
+    audit = load("audit")
+    ran: list[list[str]] = []
+
+    class Ended:
+        def __init__(self, command: list[str], **_: object) -> None:
+            ran.append([str(word) for word in command])
+            self.returncode = 1 if "pip_audit" in command else 0
+
+    monkeypatch.setattr(
+        audit.urllib.request, "urlopen", lambda *_, **__: io.BytesIO(b'{"vulnerabilities": []}')
+    )
+    monkeypatch.setattr(audit.venv, "create", lambda *_, **__: None)
+    monkeypatch.setattr(audit.subprocess, "run", Ended)
+    assert audit.main([]) == 1
+    install, check = ran
+    assert install[-1].startswith("pip-audit==")
+    assert check[check.index("--requirement") + 1] == str(ROOT / "requirements.lock")
+    assert {"--require-hashes", "--disable-pip", "--strict"} <= set(check)

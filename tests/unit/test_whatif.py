@@ -16,8 +16,11 @@ from solscope.cli.commands.whatif import Numbers
 from solscope.errors import InputError, UsageError
 from solscope.hardware.base import Figure
 from solscope.profile import Device
+from solscope.report.results.hotspots import hotspots_parts
+from solscope.report.results.operators import operators_parts
 from solscope.roofline import Bound
-from solscope.views.operators import named_hardware
+from solscope.views.hotspots import hotspots
+from solscope.views.operators import named_hardware, operator_table
 from solscope.whatif.call_work import work_us
 from solscope.whatif.predict import predict, predict_many
 from solscope.whatif.ranks import (
@@ -32,6 +35,7 @@ from solscope.whatif.scaling import in_dtype, rescale, share_out
 from solscope.whatif.scenario import Scenario
 from solscope.whatif.timing import ATTAINABLE, carried_over
 from tests.making import attributed, event
+from tests.printing import printed
 from tests.recordings import recording
 
 H200 = named_hardware("H200")
@@ -173,6 +177,11 @@ def test_a_share_of_a_gpu_is_told_from_an_unknown_one() -> None:
         share = attributed(*events, devices=(Device(0, name=name, compute_units=32),))
         with pytest.raises(InputError, match=r"a share of an H200 \(32 of its 132 multi"):
             recorded_step(share, None, None)
+        for text in (
+            printed(operators_parts, operator_table(share), top=1, width=140, color=False),
+            printed(hotspots_parts, hotspots(share), top=1, width=140, color=False),
+        ):
+            assert "; no bounds: the GPU is a share of an H200 (32 of its 132" in text
     unknown = attributed(*events, devices=(Device(0, name="XPU", compute_units=32),))
     with pytest.raises(InputError, match="the GPU is not known; name it"):
         recorded_step(unknown, None, None)

@@ -79,7 +79,8 @@ class HostTable(msgspec.Struct, frozen=True):
     """GPU time by operator, and how much later its activities could end without delaying the end of
     the recording."""
     stacks: list[WaitingStack]
-    """Waiting by the whole stack of the host, for flame graphs; it adds to `waiting_ms`."""
+    """Waiting by the whole stack of the host, for flame graphs; it adds to `waiting_ms`. Empty
+    where it was not asked for, as for pages."""
 
 
 def host_table(

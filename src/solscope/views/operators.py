@@ -112,6 +112,8 @@ class OperatorTable(msgspec.Struct, frozen=True):
     no_cost: list[NoCost]
     graph_replays: bool = False
     """Whether graphs were replayed, whose kernels have no recorded shapes."""
+    no_hardware: str | None = None
+    """Why the hardware is not known, and what to do about it; null where it is."""
 
 
 def operator_table(
@@ -158,6 +160,7 @@ def operators_of_calls(
     return OperatorTable(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,
+        no_hardware=no_hardware(attributed) if card is None else None,
         by=by,
         bound=bound,
         total_us=total / 1e3,

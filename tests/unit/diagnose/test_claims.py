@@ -182,6 +182,18 @@ def test_a_link_or_a_clock_is_named_before_the_kernels_that_suffer_from_it(
     assert "MHz" not in result.latent[0].text
 
 
+@pytest.mark.parametrize(("idle", "named"), [(2e-4, True), (0.0, False)])
+def test_a_reading_without_a_unit_needs_another_to_be_more_than(idle: float, named: bool) -> None:
+    """Half of a unit that nobody stated may be next to nothing."""
+    normal = TWO_GPUS.but(counters={"gpu_pcie_receive": idle})
+    slow = slower_kernels(normal, 1.4, *COMPUTE).but(
+        tiles={"idle.host:decode": 10.0}, counters={"gpu_pcie_receive": 0.5}
+    )
+    result = diagnose_runs(in_cycles(normal.run()), in_cycles(slow.run(3)))
+    assert ("pcie" in [item.id for item in result.latent]) is named
+    assert "nothing" not in " ".join(item.text for item in result.latent)
+
+
 def test_links_between_gpus_have_no_unit_that_nobody_stated() -> None:
     """A metrics file does not say it either."""
     slow = TWO_GPUS.but(counters={"gpu_link_receive": 3e9})

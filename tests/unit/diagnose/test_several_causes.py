@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from solscope.diagnose.diagnosis import diagnose_runs
-from solscope.diagnose.findings.findings import find
+from solscope.diagnose.evidence import work
+from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.units import match
 from solscope.diagnose.verdict.ranking import NamedCause, unknown
 from solscope.diagnose.verdict.wording import why
@@ -110,8 +111,12 @@ BOTH = "several causes: b (55 % of the difference) and a (40 % of the difference
         ([("a", 0.7, 30.0), ("b", 0.28, 35.0)],
          "several causes: b (35 % of the difference) and a (30 % of the difference); "
          "the rest is unexplained"),
+        ([("a", 0.7, 80.0), ("b", 0.28, 60.0)],
+         "several causes: a (80 % of the difference) and b (60 % of the difference), "
+         "while other parts got shorter"),
     ],
-    ids=["sure", "little left", "surer than unknown", "unsure", "small", "not apart", "rest"],
+    ids=["sure", "little left", "surer than unknown", "unsure", "small", "not apart", "rest",
+         "more"],
 )  # fmt: skip
 def test_each_must_be_sure_and_hold_its_own_part(
     causes: list[tuple[str, float, float | None]], said: str
@@ -141,3 +146,30 @@ def test_a_few_long_calls_count_by_the_time_that_the_gpu_waits_in_them(
         assert not found.host.more_calls(kind)
     assert named[4.0][0] == cause
     assert cause not in named[0.05]
+
+
+def found_in(run: Observations) -> Findings:
+    found = find(match(NORMAL, run))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("kind", ["alloc", "sync"])
+def test_one_long_call_is_an_accident(kind: str) -> None:
+    """It holds all of the difference, and says nothing about the other steps."""
+    once = (np.arange(len(RUN.steps)) == 7).astype(np.int64)
+    found = found_in(edits.more_calls(RUN, kind, once, 40 * MS))
+    assert found.share(kind) > 0.9
+    assert not work.waits_in(found, kind, kind)
+    often = np.arange(len(RUN.steps)) % 2
+    assert work.waits_in(found_in(edits.more_calls(RUN, kind, often, 4 * MS)), kind, kind)
+
+
+@pytest.mark.parametrize(("more", "theirs"), [(3, True), (6, True), (12, False)])
+def test_no_more_syncs_than_allocations_are_those_of_the_allocations(
+    more: int, theirs: bool
+) -> None:
+    run = edits.more_calls(allocations(RUN, 2.0), "sync", np.full(24, more), 3 * MS // more)
+    found = found_in(run)
+    assert found.share("sync") >= found.limits.part
+    assert work.syncs_of_allocations(found).holds is theirs

@@ -125,7 +125,7 @@ def test_a_few_long_gaps_are_not_mended_by_a_graph() -> None:
         *(e for i, at in enumerate(starts) for e in op("aten::add", ADD, at, 2000, i + 1, **SMALL))
     )
     (host,) = (h for h in of_kind("idle", run) if h.operator == "host")
-    assert "the host launches too slowly" in host.why
+    assert "the host launches too slowly" not in host.why
     assert host.advice == advice.IDLE["host"]
 
 

@@ -204,15 +204,15 @@ def _traffic(f: Findings, sensors: dict[str, str], name: str) -> Answer:
     texts = []
     pairs = {sensor: f.sensors.counter(sensor) for sensor in sensors}
     for sensor, pair in pairs.items():
-        # Of readings in a unit that nobody stated only ratios count.
-        in_mbps = f.sensors.unit(sensor) == "MB/s"
-        least = f.limits.pcie_more_mbps if in_mbps else 0.0
-        if pair is not None and pair.ratio >= f.limits.pcie_grew and pair.delta > least:
-            if in_mbps:
+        if pair is None or pair.ratio < f.limits.pcie_grew:
+            continue
+        if f.sensors.unit(sensor) == "MB/s":
+            if pair.delta > f.limits.pcie_more_mbps:
                 text = f"{pair.abnormal:,.0f} MB/s ({pair.normal:,.0f})"
-            else:
-                text = f"×{pair.ratio:,.0f}" if pair.normal else "from nothing"
-            texts.append(f"{sensors[sensor]} {text}")
+                texts.append(f"{sensors[sensor]} {text}")
+        # Of readings in a unit that nobody stated only ratios count, and of nothing there is none.
+        elif pair.normal > 0:
+            texts.append(f"{sensors[sensor]} ×{pair.ratio:,.0f}")
     if all(pair is None for pair in pairs.values()):
         return Answer(None, f"{name} was not sampled")
     return Answer(bool(texts), "; ".join(texts) or f"{name} is not higher than before")

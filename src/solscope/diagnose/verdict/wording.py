@@ -173,7 +173,13 @@ def _where(f: Findings) -> str:
         return ""
     shares = {family: f.share(family) for family in PLACES}
     family = max(shares, key=lambda name: shares[name])
-    return f", {as_percent(min(shares[family], 9.99))} of it {PLACES[family]}"
+    share = min(shares[family], 9.99)
+    return f", {as_percent(share)} of it {PLACES[family]}{_others_shorter(share)}"
+
+
+def _others_shorter(share: float) -> str:
+    """How a part can be more than the whole, where that is more than rounding; else empty."""
+    return ", while other parts got shorter" if share >= 1.05 else ""
 
 
 def why(f: Findings, causes: list[NamedCause]) -> str:
@@ -211,7 +217,8 @@ def _together(f: Findings, causes: list[NamedCause]) -> str:
     parts = [(cause.title, (cause.part_pct or 0.0) / 100) for cause in sure]
     named = [f"{title} ({as_percent(part)} of the difference)" for title, part in parts]
     known = sum(part for _, part in parts)
-    rest = "" if known >= f.limits.accounted else "; the rest is unexplained"
+    unexplained = "" if known >= f.limits.accounted else "; the rest is unexplained"
+    rest = _others_shorter(known) + unexplained
     return f"several causes: {', '.join(named[:-1])} and {named[-1]}{rest}"
 
 

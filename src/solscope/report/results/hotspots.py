@@ -7,7 +7,7 @@ from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import number, pct
 from solscope.report.layout.steps import mean_step
 from solscope.report.layout.tables import BAR_WIDTH, Column, numbers, table, with_bars
-from solscope.report.results.operators import axes_text, known_costs
+from solscope.report.results.operators import axes_text, known_costs, on_hardware
 from solscope.text import clean
 from solscope.views.hotspots import Hotspot, HotspotTable
 
@@ -61,8 +61,8 @@ _COLUMNS = (
 
 
 def _heading(result: HotspotTable) -> str:
-    card = result.hardware or "unknown hardware: no bounds (name it with --hardware)"
-    return clean(f"{result.profile} on {card}; per {mean_step(result.basis)}")
+    card = on_hardware(result.hardware, result.no_hardware)
+    return clean(f"{result.profile}{card}; per {mean_step(result.basis)}")
 
 
 def _together(result: HotspotTable) -> list[Text]:

@@ -24,9 +24,9 @@ def operators_parts(result: OperatorTable, screen: Screen, *, top: int | None) -
         rows.append(_sum_row(Ready(f"({len(rest)} more)"), rest))
     if result.no_cost:
         rows.append(_sum_row(Ready("no cost (see below)"), result.no_cost))
-    card = result.hardware or "unknown hardware (name it with --hardware)"
+    card = on_hardware(result.hardware, result.no_hardware)
     parts: list[Printable] = [
-        Text(f"{clean(result.profile)} on {card}; {_said(result)}", style="bold"),
+        Text(f"{clean(result.profile)}{card}; {_said(result)}", style="bold"),
         Text(""),
         table(
             *with_bars(*_without_empty(rows), [row.pct for row in shown], at=1, draw=screen.draw),
@@ -69,6 +69,11 @@ CLEARLY = 1.2
 """A share of HBM that exceeds S by this factor needs an explanation."""
 LITTLE_PCT = 80.0
 """If costs are known for less of the GPU time than this, print how to get more."""
+
+
+def on_hardware(name: str | None, none: str | None) -> str:
+    """Continue a heading: whose bounds they are, or why there are none."""
+    return f" on {name}" if name else f"; no bounds: {none}"
 
 
 def known_costs(cost_pct: float | None, graph_replays: bool) -> str:

@@ -32,7 +32,7 @@ from solscope.views.hotspots.fusion import fusions, tiny_runs
 from solscope.views.hotspots.idle import exposed_communication, idle_time
 from solscope.views.hotspots.slow import slow_operators, streamed_bytes
 from solscope.views.hotspots.window import Window, step_window, step_windows
-from solscope.views.operators import hardware_of
+from solscope.views.operators import hardware_of, no_hardware
 from solscope.views.percent import percent_of
 
 __all__ = [
@@ -107,6 +107,7 @@ def hotspots_of_calls(
     return HotspotTable(
         profile=attributed.profile.path,
         hardware=None if card is None else card.name,
+        no_hardware=no_hardware(attributed) if card is None else None,
         phase=window.phase,
         steps=window.basis.steps,
         basis=window.basis,

@@ -116,3 +116,5 @@ class HotspotTable(msgspec.Struct, frozen=True):
     target_pct: float
     coverage: HotspotCoverage
     hotspots: list[Hotspot]
+    no_hardware: str | None = None
+    """Why the hardware is not known, and what to do about it; null where it is."""

@@ -161,7 +161,8 @@ def _idle_row(cause: str, idle: StepIdle, window: Window) -> Hotspot:
     short_pct = window.pct(idle.launching_ns / 1e3)
     # As the verdict has it: fewer launches do not shorten a few long gaps.
     most_short = 2 * idle.launching_ns >= idle.by_cause.get("host", 0.0)
-    slow = cause == "host" and gaps >= MANY_GAPS and short_pct >= SLOW_LAUNCHES_PCT
+    many_short = gaps >= MANY_GAPS and short_pct >= SLOW_LAUNCHES_PCT
+    slow = cause == "host" and many_short and most_short
     return lost_time(
         "idle",
         cause,
@@ -171,5 +172,5 @@ def _idle_row(cause: str, idle: StepIdle, window: Window) -> Hotspot:
         saved_us=time_us,
         confidence="low" if cause == "unlinked" else "medium",
         why=f"{why}; the host launches too slowly" if slow else why,
-        advice=advice.SLOW_LAUNCHES if slow and most_short else advice.IDLE[cause],
+        advice=advice.SLOW_LAUNCHES if slow else advice.IDLE[cause],
     )

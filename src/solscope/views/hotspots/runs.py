@@ -66,6 +66,7 @@ def run_hotspots(
     return HotspotTable(
         profile=analysis.run.name,
         hardware=example.hardware,
+        no_hardware=example.no_hardware,
         phase=phase,
         steps=int(steps.numbers.size) or example.steps,
         basis=run_basis(analysis, phase, step_us / 1e3) if steps.numbers.size else example.basis,
