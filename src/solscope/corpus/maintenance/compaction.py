@@ -107,19 +107,26 @@ def _vacuum(url: str) -> None:
 
 def remove_uncommitted(folder: Path, least_age_s: float = UNCOMMITTED_S) -> list[Path]:
     """Remove data files that no commit names and that are old on the file system's own clock."""
-    table = delta.open_existing(str(folder))
-    in_use = {Path(file).name for file, _ in delta.files(table)}
-    in_use |= {Path(name).name for name in _tombstones(table)}
+    files = uncommitted(folder)
     probe = folder / f".{uuid.uuid4().hex}"
     probe.touch()
     now = probe.stat().st_mtime
     probe.unlink()
     gone = []
-    for file in folder.glob("*.parquet"):
-        if file.name not in in_use and now - file.stat().st_mtime > least_age_s:
+    for file in files:
+        if now - file.stat().st_mtime > least_age_s:
             file.unlink(missing_ok=True)
             gone.append(file)
     return gone
+
+
+def uncommitted(folder: Path) -> list[Path]:
+    """Data files that no commit names: their writer is at work or was killed, or it is lost."""
+    there = sorted(folder.glob("*.parquet"))
+    table = delta.open_existing(str(folder))
+    in_use = {Path(file).name for file, _ in delta.files(table)}
+    in_use |= {Path(name).name for name in _tombstones(table)}
+    return [file for file in there if file.name not in in_use]
 
 
 def _tombstones(table: DeltaTable) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,9 +18,10 @@ import polars as pl
 from solscope.corpus import delta
 from solscope.corpus.location import is_url
 from solscope.corpus.maintenance.checked_files import CheckedFiles
+from solscope.corpus.maintenance.compaction import uncommitted
 from solscope.corpus.maintenance.lost_batches import lost, read_chain
 from solscope.corpus.rows import rows_hash, rows_hashes
-from solscope.corpus.schema import HASHES, ROW_COUNTS, schema
+from solscope.corpus.schema import ALL_TABLES, HASHES, ROW_COUNTS, schema
 from solscope.corpus.store import Corpus
 from solscope.errors import SolscopeError
 
@@ -64,6 +66,9 @@ class Verification(msgspec.Struct, frozen=True):
     missing; `corpus repair` writes the record."""
     files_from_earlier_check: int
     """Files whose contents an earlier check on this machine read and that have not changed."""
+    uncommitted_files: int | None
+    """Data files that no commit names: of adds that are at work or were killed, or of commits whose
+    log entries are lost in all tables alike; null at an object store, where they are not listed."""
 
     @property
     def ok(self) -> bool:
@@ -108,7 +113,18 @@ def verify(corpus: Corpus, *, full: bool = False) -> Verification:
         doubled_profiles=len(_doubled(profiles, checks)),
         unrecorded_batches=unrecorded,
         files_from_earlier_check=sum(table.skipped for table in checks.values()),
+        uncommitted_files=_uncommitted(corpus),
     )
+
+
+def _uncommitted(corpus: Corpus) -> int | None:
+    if is_url(corpus.url):
+        return None
+    count = 0
+    for name in ALL_TABLES:
+        with suppress(*_UNREADABLE):  # A table that cannot be read is a problem already.
+            count += len(uncommitted(Path(corpus.table_url(name))))
+    return count
 
 
 def _identity(corpus: Corpus) -> str:

@@ -32,6 +32,15 @@ def verify_parts(result: Verification, screen: Screen, *, url: str) -> list[Prin
         parts.append(Text(f"{earlier} not read: unchanged since the last check (--full reads all)"))
     if result.leftover_entries:
         parts.append(Text(leftovers_text(result.leftover_entries)))
+    if result.uncommitted_files:
+        files = counted(result.uncommitted_files, "data file")
+        parts.append(
+            Text(
+                f"{files} that no commit names: of adds that were killed or are at work, or of "
+                "commits that are lost from all tables, as where an old copy of the logs was put "
+                "back; `corpus compact` removes those that are a day old"
+            )
+        )
     if result.unrecorded_batches:
         batches = counted(result.unrecorded_batches, "batch", "batches")
         parts.append(
