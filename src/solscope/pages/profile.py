@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 
 from solscope.attribution import Attributed
@@ -11,6 +13,7 @@ from solscope.operators.from_config import Model
 from solscope.pages.details import ProfileDetails, profile_details
 from solscope.profile import ProfileWarning
 from solscope.views.costs import CallTable, find_calls
+from solscope.views.device_time import device_times
 from solscope.views.efficiency import EfficiencyTable, efficiency_of_calls
 from solscope.views.hotspots import HotspotTable, hotspots_of_calls
 from solscope.views.idle import CAUSES
@@ -108,7 +111,27 @@ def profile_page(
 
     `whole` adds the details, which take longer than the rest.
     """
-    card = hardware or hardware_of(attributed)
+    single = not attributed.profile.is_aggregate
+    device_times(attributed)  # once, before several threads ask for them
+    # The two longest parts beside the rest: most of their time Polars and NumPy run without the
+    # interpreter. Threads start only where there is something to do.
+    with ThreadPoolExecutor(2, thread_name_prefix="solscope-page") as beside:
+        events = (
+            beside.submit(event_timeline, attributed, most_events)
+            if single and most_events
+            else None
+        )
+        details = beside.submit(profile_details, attributed) if single and whole else None
+        page = _page(attributed, hardware or hardware_of(attributed), model)
+        return msgspec.structs.replace(
+            page,
+            events=None if events is None else events.result(),
+            details=None if details is None else details.result(),
+        )
+
+
+def _page(attributed: Attributed, card: Hardware | None, model: Model | None) -> ProfilePage:
+    """The page without details and time line."""
     single = not attributed.profile.is_aggregate
     table = kernels(attributed)
     calls = find_calls(attributed, model) if single else None
@@ -126,8 +149,8 @@ def profile_page(
         kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),
         idle_causes=CAUSES,
         efficiency=_efficiency(attributed, calls, card),
-        details=profile_details(attributed) if single and whole else None,
-        events=event_timeline(attributed, most_events) if single and most_events else None,
+        details=None,
+        events=None,
     )
 
 

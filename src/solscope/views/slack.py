@@ -16,7 +16,7 @@ What is on the critical path has none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -61,18 +61,24 @@ def slacks(
     following = np.maximum(following, np.arange(start.size) + 1).tolist()
     waited_for = _waited_for(end, waits)
     ends, slack = end.tolist(), np.where(on_path > 0, 0, end.max() - end).tolist()
-    host = int(end.max() - start.min())  # more than any activity has
-    for _, kind, number in _back(end, called, has_launch, waits):
+    host, size = int(end.max() - start.min()), len(slack)  # more than any activity has
+    # Comparisons instead of `min` and `max`, which take most of the time of so short a loop.
+    for kind, number in _back(end, called, has_launch, waits):
         if kind == _LAUNCH:
-            host = min(host, slack[number] + queued[number])
+            late = slack[number] + queued[number]
+            if late < host:
+                host = late
         elif kind == _RETURN:
             work = waited_for[number]
             idle = waits[number][0] - ends[work]
             slack[work] = min(slack[work], host + max(0, idle))
             host += max(0, -idle)
-        elif following[number] < len(slack):
-            after = following[number]
-            slack[number] = min(slack[number], slack[after] + max(0, due[after] - ends[number]))
+        elif (after := following[number]) < size:
+            late = slack[after]
+            if due[after] > ends[number]:
+                late += due[after] - ends[number]
+            if late < slack[number]:
+                slack[number] = late
     return np.array(slack, dtype=np.int64)
 
 
@@ -86,14 +92,16 @@ def _waited_for(end: Int64s, waits: Sequence[Wait]) -> list[int]:
 
 def _back(
     end: Int64s, called: Int64s, has_launch: np.ndarray, waits: Sequence[Wait]
-) -> list[tuple[int, int, int]]:
-    """Ends of activities, launches and returns of waits: time, kind, number; the last first."""
-    moments = [(when, _END, number) for number, when in enumerate(end.tolist())]
-    moments += [
-        (int(called[number]), _LAUNCH, number) for number in np.flatnonzero(has_launch).tolist()
-    ]
-    moments += [(returned, _RETURN, number) for number, (_, returned) in enumerate(waits)]
-    return sorted(moments, reverse=True)
+) -> Iterator[tuple[int, int]]:
+    """Ends of activities, launches and returns of waits: kind and number; the last first."""
+    launched = np.flatnonzero(has_launch)
+    returns = np.array([returned for _, returned in waits], dtype=np.int64)
+    when = np.concatenate([end, returns, called[launched]])
+    numbers = np.concatenate([np.arange(end.size), np.arange(returns.size), launched])
+    kinds = np.repeat((_END, _RETURN, _LAUNCH), (end.size, returns.size, launched.size))
+    # By time; of equal times, by kind and number, which is the order that they are in.
+    order = np.argsort(when, kind="stable")[::-1]
+    return zip(kinds[order].tolist(), numbers[order].tolist(), strict=True)
 
 
 def slack_by_operator(rows: pl.DataFrame, on_path: Int64s, slack: Int64s) -> list[OperatorSlack]:
