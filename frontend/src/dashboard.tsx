@@ -96,7 +96,7 @@ function Profile({ id, overview }: { id: string; overview: Asked<Overview> }) {
       {path !== undefined && <div class="choose"><HardwareChoice overview={overview} /><ModelChoice overview={overview} /></div>}
       <Answer<ProfilePage> key={id} path={`/api/profile/${to}?${part(query, COSTED)}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
         <WithParts watch={page}>
-          <p class="choose"><Link to={`/compare?a=${to}`}>Compare with another</Link>  · <Link to={`/diagnose?a=${to}`}>Diagnose: its slow steps, or a slower run</Link>{page.operators && <> · <a href={below(`/profile/${to}/perfetto.json.gz`)} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
+          <p class="choose"><Link to={`/compare?a=${to}`}>Compare with another</Link>  · <Link to={`/diagnose?a=${to}`}>Diagnose: its slow steps, or against a normal run</Link>{page.operators && <> · <a href={below(`/profile/${to}/perfetto.json.gz`)} download title="The whole trace with tracks of steps, layers, roles and idle time; open the file at ui.perfetto.dev">Download for Perfetto</a></>}</p>
           <ProfileView page={page} address={`/api/profile/${to}`} whatIf={query.get("hardware") && page.hotspots?.hardware !== recordedOn(page) ? query.get("hardware") : null} />
         </WithParts>
       )} />
@@ -244,7 +244,7 @@ function Alone({ id, overview }: { id: string; overview: Asked<Overview> }) {
   return (
     <Answer<SinglePage> key={id} path={`/api/diagnose/${of}`} wait={<Waiting ids={[id]} overview={overview} />} show={(page) => (
       <WithParts watch={page}>
-        <p class="about">This recording alone. Choose an abnormal one to see what changed between the two, or <Link to={`/profile/${of}`}>see where its time goes</Link>.</p>
+        <p class="about">This recording alone: are its steps steady, and what do slow ones have in common? A normal run to compare it with tells causes apart. <Link to={`/profile/${of}`}>See where its time goes</Link>.</p>
         <SingleView page={page} address={`/profile/${of}`} />
       </WithParts>
     )} />
@@ -259,10 +259,27 @@ function Two({ title, path, names, overview, show, alone }: TwoProps) {
   const other = path === "/compare" ? { path: "/diagnose", name: "Diagnose" } : { path: "/compare", name: "Compare" };
   const two = (first: string, second: string) => `?a=${encodeURIComponent(first)}&b=${encodeURIComponent(second)}`;
   const pick = (side: "a" | "b", id: string) => go(path + two(side === "a" ? id : a, side === "b" ? id : b));
+  // One recording has no place beside another yet: it is neither the normal nor the abnormal one.
+  const single = Boolean(alone) && Boolean(a) && !b;
+  const name = profiles.find((profile) => profile.id === a)?.label ?? "a recording";
   return (
     <>
-      <h1>{title}</h1>
-      <div class="choose">
+      <h1>{single ? <>{title} <Breaking text={name} /></> : title}</h1>
+      {single && <div class="choose">
+        <label class="field">Recording{" "}
+          <select value={a} onChange={(event) => pick("a", event.currentTarget.value)}>
+            <option value="">choose a profile</option>
+            {profiles.map((profile) => <option key={profile.id} value={profile.id}>{profile.label}</option>)}
+          </select>
+        </label>
+        <label class="field">Compare with the normal run{" "}
+          <select value="" onChange={(event) => go(path + two(event.currentTarget.value, a))}>
+            <option value="">choose a profile</option>
+            {profiles.filter((profile) => profile.id !== a).map((profile) => <option key={profile.id} value={profile.id}>{profile.label}</option>)}
+          </select>
+        </label>
+      </div>}
+      {!single && <div class="choose">
         {(["a", "b"] as const).map((side, at) => (
           <label key={side} class="field">{names[at]}{" "}
             <select value={side === "a" ? a : b} onChange={(event) => pick(side, event.currentTarget.value)}>
@@ -273,7 +290,7 @@ function Two({ title, path, names, overview, show, alone }: TwoProps) {
         ))}
         {a && b && <button type="button" onClick={() => go(path + two(b, a))}>Swap</button>}
         {a && b && <> <Link to={other.path + two(a, b)}>{other.name} these two</Link></>}
-      </div>
+      </div>}
       {a && b ? <Answer<unknown> key={`${path} ${a} ${b}`} path={`/api${path}${two(a, b)}`} show={show} wait={<Waiting ids={[a, b]} overview={overview} />} /> : a && alone ? alone(a) : <p class="about">Choose two profiles{alone && ", or one to diagnose on its own"}.</p>}
     </>
   );

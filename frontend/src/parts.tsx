@@ -5,21 +5,36 @@ import { categoryColor } from "./colors";
 import { choose, chosen, type Choice } from "./dark";
 import { ms, NONE, percent } from "./format";
 import { copy } from "./take";
-import type { CoverageSummary, Headline, ProfileWarning, Verdict } from "./types";
+import type { CoverageSummary, Figure, Headline, ProfileWarning } from "./types";
 
-/** What a page begins with: one sentence, up to three figures, and the command that looks further. */
-export function Begin({ headline, warnings = [], children }: { headline: Headline | Verdict; warnings?: ProfileWarning[]; /** What to do. */ children?: ComponentChildren }) {
+export type Severity = Headline["severity"];
+
+/** How bad a verdict is, for those who do not see its color. */
+const SEVERITIES: Record<Severity, string> = { bad: "time is lost", attention: "needs attention", good: "nothing wrong found", neutral: "for information" };
+
+/** The verdict of a page: its sentence, marked by how bad it is. */
+export function VerdictSection({ severity, title, children }: { severity: Severity; title: string; children: ComponentChildren }) {
   return (
-    <Section id="verdict" title="Verdict">
+    <section id="verdict" aria-labelledby="verdict-title" class={`verdict ${severity}`}>
+      <h2 id="verdict-title">{title}</h2>
+      <p class="hidden">{SEVERITIES[severity]}</p>
+      {children}
+    </section>
+  );
+}
+
+/** What a page begins with: one sentence, up to three figures, and what to do: `todo`, or else what the library advises. */
+export function Begin({ headline, severity, warnings = [], todo = null }: { headline: { sentence: string; figures: Figure[]; advice?: string | null; next?: string | null }; severity: Severity; warnings?: ProfileWarning[]; todo?: ComponentChildren }) {
+  const advice = headline.advice ?? (headline.next ? `Look further: \`${headline.next}\`` : null);
+  return (
+    <VerdictSection severity={severity} title="Verdict">
       <p class="sentence">{headline.sentence}</p>
       {headline.figures.length > 0 && <dl class="figures">
         {headline.figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{one.unit === "ms" ? ms(one.value) : percent(one.value)}</dd></div>)}
       </dl>}
-      {"advice" in headline && headline.advice && <p class="do"><strong><Sentence text={headline.advice} /></strong></p>}
-      {children}
+      {todo ?? (advice && <p class="do"><strong><Sentence text={advice} /></strong></p>)}
       {warnings.length > 0 && <Warnings warnings={warnings} />}
-      {headline.next && <p class="about next">Next: <code>{headline.next}</code></p>}
-    </Section>
+    </VerdictSection>
   );
 }
 

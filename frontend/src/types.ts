@@ -269,6 +269,7 @@ export interface DiagnosisPage {
   title: string;
   labels: string[];
   diagnosis: Diagnosis;
+  severity: "attention" | "bad" | "good" | "neutral";
   steps: StepTime[][];
   sensors: SensorLine[];
 }
@@ -396,7 +397,7 @@ export interface Group {
 export interface Headline {
   sentence: string;
   figures: Figure[];
-  next: string | null;
+  severity: "attention" | "bad" | "good" | "neutral";
   advice: string | null;
 }
 
@@ -986,6 +987,8 @@ export interface ProfilePage {
   icicle: TimeNode | null;
   operators: OperatorTable | null;
   hotspots: HotspotTable | null;
+  to_do: ToDo[];
+  severity: "attention" | "bad" | "good" | "neutral";
   model: CostModel | null;
   roofs: Roofs | null;
   kernels: KernelTable;
@@ -1321,6 +1324,7 @@ export interface SinglePage {
   kind: "single";
   title: string;
   diagnosis: SingleDiagnosis;
+  severity: "attention" | "bad" | "good" | "neutral";
   steps: StepOfRun[];
   sensors: RunSensor[];
 }
@@ -1504,6 +1508,13 @@ export interface TimelineStep {
   requests: number | null;
   tokens: number | null;
   cut: boolean;
+}
+
+export interface ToDo {
+  advice: string;
+  rows: number[];
+  recoverable_us: number;
+  recoverable_pct_of_step: number;
 }
 
 export interface Trend {

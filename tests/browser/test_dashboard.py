@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, Request, expect
 from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.profile import Profile
+from solscope.readers import find_profiles
 from solscope.readers.opening import Opening
 from solscope.readers.packed import save
 from solscope.web.app import Uploads
@@ -450,7 +451,36 @@ def test_one_recording_is_diagnosed_on_its_own(browser: Browser, tmp_path: Path)
         page.locator("#slow tbody a").first.click()
         expect(page).to_have_url(re.compile(r"/profile/[^?]+\?step=4#timeline"))
         page.goto(f"{address}/diagnose?a={profile_id(DEMOS[0])}")
-        expect(page.locator("#verdict.cannot_tell")).to_contain_text("at least 12 are needed")
+        expect(page.locator("#verdict.attention")).to_contain_text("at least 12 are needed")
+        # One recording is neither the normal nor the abnormal one, until there is another.
+        expect(page.locator("main h1")).to_have_text(f"Diagnose {DEMOS[0]}")
+        page.get_by_label("Compare with the normal run").select_option(index=1)
+        expect(page.get_by_label("Abnormal")).to_have_value(profile_id(DEMOS[0]))
+        assert problems == []
+
+
+def test_every_page_marks_how_bad_its_verdict_is_and_says_once_what_to_do(
+    browser: Browser,
+) -> None:
+    b200, mi300 = (profile_id(name) for name in DEMOS)
+    ranks = find_profiles(["demo:ranks"])
+    marks = {
+        f"/profile/{b200}": "bad",
+        f"/profile/{mi300}": "neutral",
+        f"/compare?a={b200}&b={mi300}": "attention",
+        f"/diagnose?a={b200}&b={mi300}": "attention",
+        f"/ranks?of={','.join(map(profile_id, ranks))}": "bad",
+        "/bench": "neutral",
+    }
+    with serving([*DEMOS, *ranks, RESULTS]) as address, watched(browser) as (page, problems):
+        for path, mark in marks.items():
+            page.goto(f"{address}{path}")
+            expect(page.locator("#verdict")).to_have_class(f"verdict {mark}")
+            # Nothing follows from profiles that have no step in common.
+            expect(page.locator("#verdict .do")).to_have_count(0 if "a=" in path else 1)
+            expect(page.locator("#verdict")).not_to_contain_text("Next:")
+        page.goto(f"{address}/bench")
+        expect(page.locator("#verdict dt").first).to_have_text("S: share of the limit reached")
         assert problems == []
 
 

@@ -29,8 +29,8 @@ export function BenchView({ page }: { page: BenchPage }) {
   ], [page]);
   return (
     <>
-      <Begin headline={page.headline} />
-      <Section id="reached" title="Where the time is, and how close to the limit" about="One bar per operator: as wide as its share of production's GPU time, as high as S of its best solution. The area above the bars is what could be recovered, and shapes that did not pass, which count as 0.">
+      <Begin headline={page.headline} severity={page.headline.severity} />
+      <Section id="reached" title="Where the time is, and how close to the limit" about="One bar per operator: as wide as its share of production's GPU time, as high as S of its best solution: the bound divided by the measured time. The area above the bars is what could be recovered, and shapes that did not pass, which count as 0.">
         <ReachedShare operators={best.operators} />
       </Section>
       <Section id="solutions" title="Who reaches what" about="S of every solution on every operator, in percent; the most important operators first, the best solution of each outlined. Empty: nothing passed.">

@@ -14,7 +14,7 @@ export function ComparisonView({ page, diagnose = null }: { page: ComparisonPage
   const labels = comparison.profiles.map((side) => side.label);
   return (
     <>
-      <Begin headline={page.headline} warnings={comparison.warnings}>{diagnose && page.headline.next && <p class="do"><strong><Link to={diagnose}>See why they differ</Link>: the diagnosis.</strong></p>}</Begin>
+      <Begin headline={page.headline} severity={page.headline.severity} warnings={comparison.warnings} todo={diagnose && page.headline.advice ? <p class="do"><strong><Link to={diagnose}>See why they differ</Link>: the diagnosis.</strong></p> : null} />
       <Section id="sides" title="Profiles">
         <Table caption="Profiles" rows={comparison.profiles.map((side, at) => ({ ...side, summary: page.summaries[at] }))} columns={[
           { id: "label", title: "Profile", text: true, value: (row) => row.label },

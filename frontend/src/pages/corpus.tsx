@@ -53,7 +53,7 @@ export function CorpusView({ total }: { total: number }) {
   return (
     <>
       <h1>Profile store</h1>
-      {importance.value && <Begin headline={importance.value.headline} />}
+      {importance.value && <Begin headline={importance.value.headline} severity={importance.value.headline.severity} />}
       {page && <Growing profiles={page.status.profiles} />}
       {page && <Facts facts={[["Profiles", number(page.status.profiles)], ["Chosen", number(page.in_all)], ["GPU time", ms(page.status.gpu_ms)], ["Events", number(page.status.events)], ["Size", bytes(page.status.bytes)], ["Kept by", page.status.engine]]} />}
       <div class="choose">

@@ -5,7 +5,7 @@ import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
-import { Bar, Breaking, Facts, Section, Sentence } from "../parts";
+import { Bar, Breaking, Facts, Section, Sentence, VerdictSection } from "../parts";
 import { Table, type Column } from "../table";
 import type { Component, CounterChange, DiagnosisPage, NamedCause, RunSummary } from "../types";
 
@@ -18,15 +18,14 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
   const counters = useMemo(() => [...found.counters].sort((a, b) => sensorRank(a) - sensorRank(b)), [found]);
   return (
     <>
-      <section id="verdict" aria-labelledby="verdict-title" class={`verdict ${found.verdict}`}>
-        <h2 id="verdict-title">{title(found.verdict)}</h2>
+      <VerdictSection severity={page.severity} title={title(found.verdict)}>
         <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
         <dl class="figures">
           {/* The means, as in the sentence, whose ratio is the third figure; the medians are below. */}
           {([[normal, found.normal], [abnormal, found.abnormal]] as const).map(([label, run], at) => <div key={at}><dt>{label}, {run.mean_ms === null ? "p50" : "mean step"}</dt><dd>{ms(run.mean_ms ?? run.p50_ms)}</dd></div>)}
           <div><dt>ratio</dt><dd>{found.ratio === null ? NONE : `×${found.ratio.toFixed(2)}`}</dd></div>
         </dl>
-        {found.next_step && <p class="do"><strong>Next: <Sentence text={found.next_step} /></strong></p>}
+        {found.next_step && <p class="do"><strong><Sentence text={asSentence(found.next_step)} /></strong></p>}
         <Facts facts={[
           ["Unit", found.unit],
           ["Ratio", found.ratio === null ? NONE : <>×{found.ratio.toFixed(2)}{found.ratio_ci95 && <span class="faint"> [{found.ratio_ci95.map((value) => value.toFixed(2)).join(", ")}]</span>}</>],
@@ -37,7 +36,7 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
           ["Noise floor", percent(found.comparability.noise_floor_pct)],
         ]} />
         {[...found.comparability.reasons, ...found.warnings].length > 0 && <ul class="warnings">{[...found.comparability.reasons, ...found.warnings].map((text, at) => <li key={at}>{text}</li>)}</ul>}
-      </section>
+      </VerdictSection>
       <Section id="causes" title="Causes" about="Ranked by how well the evidence fits. Utilization alone never indicates a cause.">
         {found.causes.map((cause) => <Cause key={cause.id} cause={cause} />)}
         {found.excluded.length > 0 && <details><summary>{counted(found.excluded.length, "cause")} ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> <Sentence text={one.reason} /></li>)}</ul></details>}
@@ -71,10 +70,14 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
 
 export const title = (verdict: string): string => `${verdict[0]?.toUpperCase()}${verdict.slice(1).replaceAll("_", " ")}`;
 
+/** What to do next, as a sentence of its own. */
+export const asSentence = (text: string): string => `${text[0]?.toUpperCase() ?? ""}${text.slice(1).replace(/\.$/, "")}.`;
+
 /** A sentence without the verdict that it begins with: that is the title. */
 export const withoutVerdict = (sentence: string, verdict: string): string => sentence.replace(new RegExp(`^${title(verdict)}: (.)`), (_, first: string) => first.toUpperCase());
 
-const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>p50 {ms(run.p50_ms)} <span class="faint block small">p99 {ms(run.p99_ms)}, {run.steps} of {run.steps_in_recording} steps</span></>}</>;
+/** Of the steps compared alone: those that the other run has none like would move its quantiles. */
+const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>p50 {ms(run.p50_ms)} <span class="faint block small">p99 {ms(run.p99_ms)}, of the {run.steps} steps compared ({run.steps_in_recording} recorded)</span></>}</>;
 
 export function waterfallParts(found: { components: Component[] }) {
   const phases = new Set(found.components.map((one) => one.phase)).size;

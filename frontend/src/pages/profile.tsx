@@ -31,7 +31,7 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
       {whatIf && <p class="warnings plain" role="note">What if it ran on {whatIf}? Bounds, S and what can be saved are those of {whatIf}; times are as recorded on {summary.devices.join(", ") || "another GPU"}. S may exceed 100 %.</p>}
       {page.model && <p class="about" role="note">FLOP and bytes of kernels without recorded shapes are from the config {page.model.name}.</p>}
       {page.model && page.model.warnings.length > 0 && <Warnings warnings={page.model.warnings} />}
-      <Begin headline={summary.verdict} warnings={summary.warnings.filter((one) => one.code === "stray_activity")}>{page.hotspots && <FixFirst table={page.hotspots} given={page.model !== null} inReport={address === null} of={summary.steps.found_by === "whole_profile" || !page.hotspots.steps ? "the recording" : "the step"} />}</Begin>
+      <Begin headline={summary.verdict} severity={page.severity} warnings={summary.warnings.filter((one) => one.code === "stray_activity")} todo={page.hotspots && whatToDo(page, page.hotspots, address === null)} />
       <Section id="summary" title="Summary">
         <Facts
           facts={known([
@@ -164,23 +164,25 @@ const PHASES: Column<PhaseSteps>[] = [
   { id: "rate", title: "Tokens/s", value: (row) => row.tokens_per_s, show: (row) => number(row.tokens_per_s) },
 ];
 
-/** Rows of the work list that a page begins with, and the share of a step from which on one is worth it. */
-const [FIRST, WORTH] = [3, 1];
 /** Below this share of the GPU time with a known cost, the work list says little about operators. */
 const COSTED = 50;
 
 const nameOf = (row: Hotspot): string => `${row.kind === "operator" ? "" : `${row.kind}: `}${row.operator}`;
 
-/** What to do, from the work list below. */
-function FixFirst({ table, given, inReport, of }: { table: HotspotTable; /** Whether a model's config is. */ given: boolean; inReport: boolean; /** What shares are of. */ of: string }) {
-  const rows = table.hotspots.filter((row) => row.recoverable_pct_of_step >= WORTH).slice(0, FIRST);
-  const unranked = !given && table.coverage.cost_pct !== null && table.coverage.cost_pct < COSTED;
-  if (!rows.length && !unranked) return null;
+/** What to do first; null where there is nothing. */
+function whatToDo(page: ProfilePage, table: HotspotTable, inReport: boolean) {
+  const unranked = page.model === null && table.coverage.cost_pct !== null && table.coverage.cost_pct < COSTED;
+  if (!page.to_do.length && !unranked) return null;
+  const of = page.summary.steps.found_by === "whole_profile" || !table.steps ? "the recording" : "the step";
+  const named = (rank: number): string => {
+    const row = table.hotspots[rank - 1];
+    return row ? `${row.kind === "idle" ? "GPU " : ""}${shorten(nameOf(row), 60)}${row.role && row.role !== row.operator ? `, ${row.role}` : ""}` : "";
+  };
   return (
     <div class="do">
       <h3>What to do</h3>
       <ol>
-        {rows.map((row) => <li key={row.rank}><strong><Sentence text={row.advice} />.</strong> <span class="faint">Saves at most {percent(row.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(row.recoverable_us).replace(" ", "\u00a0")} ({row.kind === "idle" ? "GPU " : ""}{shorten(nameOf(row), 60)}{row.role && row.role !== row.operator ? `, ${row.role}` : ""})</span></li>)}
+        {page.to_do.map((one) => <li key={one.rows[0]}><strong><Sentence text={one.advice} />.</strong> <span class="faint">Saves at most {percent(one.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(one.recoverable_us).replace(" ", "\u00a0")} ({one.rows.map(named).join("; ")})</span></li>)}
         {unranked && <li><strong>Give the model's config {inReport ? <>(<code>--model config.json</code>)</> : "(above)"}.</strong> <span class="faint">FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time only, so operators are hardly ranked</span></li>}
       </ol>
     </div>

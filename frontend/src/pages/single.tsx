@@ -6,10 +6,10 @@ import { Sensor } from "../charts/sensor";
 import { RunSteps } from "../charts/steps";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, percent, times } from "../format";
-import { Facts, Section, Sentence } from "../parts";
+import { Facts, Section, Sentence, VerdictSection } from "../parts";
 import { Table } from "../table";
 import type { SingleDiagnosis, SinglePage, StepOfRun } from "../types";
-import { Cause, components, MOST_SENSORS, title, waterfallParts, withoutVerdict } from "./diagnosis";
+import { asSentence, Cause, components, MOST_SENSORS, title, waterfallParts, withoutVerdict } from "./diagnosis";
 
 const COMPONENTS = components("Usual", "Slow");
 
@@ -25,13 +25,12 @@ export function SingleView({ page, address = null }: { page: SinglePage; address
   const sensors = page.sensors.filter(({ line }) => new Set(line.values[0]).size > 1);
   return (
     <>
-      <section id="verdict" aria-labelledby="verdict-title" class={`verdict ${found.verdict}`}>
-        <h2 id="verdict-title">{title(found.verdict)}</h2>
+      <VerdictSection severity={page.severity} title={found.verdict === "cannot_tell" && found.run.p50_ms !== null && found.components.length > 0 ? "Uneven steps" : title(found.verdict)}>
         <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
         <dl class="figures">{figuresOf(found).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-        {found.next_step && <p class="do"><strong>Next: <Sentence text={found.next_step} /></strong></p>}
+        {found.next_step && <p class="do"><strong><Sentence text={asSentence(found.next_step)} /></strong></p>}
         {found.warnings.length > 0 && <ul class="warnings">{found.warnings.map((text, index) => <li key={index}><Sentence text={text} /></li>)}</ul>}
-      </section>
+      </VerdictSection>
       {page.steps.length > 0 && (
         <Section id="steps" title="Step times" about={`${counted(found.run.steps, "step")} of ${found.run.steps_in_recording} looked at${leftOut(found)}. Each time is to the start of the next step.${address ? " Click a step to see it in the profile." : ""}`}>
           <RunSteps page={page} open={address === null ? null : (step) => go(at(step))} />
@@ -71,9 +70,10 @@ export function SingleView({ page, address = null }: { page: SinglePage; address
 function Difference({ found }: { found: SingleDiagnosis }) {
   const sum = (side: "normal_ms" | "abnormal_ms") => found.components.reduce((total, one) => total + one[side], 0);
   const [usual, slow] = found.compared;
+  const halves = found.verdict === "cannot_tell";
   return (
-    <Section id="waterfall" title="What the slow steps have in common" about={`Mean of ${counted(slow ?? 0, "slow step")} against ${usual ?? 0} others. The parts add up exactly to the difference, ${ms(found.delta_ms)}; each is split into more calls and slower calls.`}>
-      <Waterfall before={sum("normal_ms")} after={sum("abnormal_ms")} beforeName="usual" afterName="slow" parts={waterfallParts(found)} />
+    <Section id="waterfall" title={halves ? "What the slower half adds" : "What the slow steps have in common"} about={`Mean of ${halves ? `the slower half, ${counted(slow ?? 0, "step")}, against the ${usual ?? 0} of the faster half` : `${counted(slow ?? 0, "slow step")} against ${usual ?? 0} others`}. The parts add up exactly to the difference, ${ms(found.delta_ms)}; each is split into more calls and slower calls.`}>
+      <Waterfall before={sum("normal_ms")} after={sum("abnormal_ms")} beforeName={halves ? "faster half" : "usual"} afterName={halves ? "slower half" : "slow"} parts={waterfallParts(found)} />
       <Table caption="Components of the step" columns={COMPONENTS} rows={found.components} most={15} search={(row) => `${row.component} ${row.phase ?? ""}`} />
     </Section>
   );
@@ -85,9 +85,10 @@ function figuresOf(found: SingleDiagnosis): [string, string][] {
   const third: [string, string][] =
     found.verdict === "change_point" && largest ? [[`step time from step ${largest.step} on`, times(largest.ratio)]]
     : found.verdict === "drift" && found.drift ? [["step time, from start to end", times(found.drift.ratio)]]
+    : found.verdict === "cannot_tell" && found.delta_ms !== null ? [["slower half adds, per step", ms(found.delta_ms)]]
     : found.outliers ? [["lost in slow steps", percent(found.outliers.share_of_time_pct)]]
     : [];
-  return found.run.p50_ms === null ? [] : [["step, p50", ms(found.run.p50_ms)], ["step, p99", ms(found.run.p99_ms)], ...third];
+  return found.run.p50_ms === null ? [] : [[`p50 of ${counted(found.run.steps, "step")}, all phases`, ms(found.run.p50_ms)], [`p99 of ${counted(found.run.steps, "step")}, all phases`, ms(found.run.p99_ms)], ...third];
 }
 
 function factsOf(found: SingleDiagnosis): [string, string][] {

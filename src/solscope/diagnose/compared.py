@@ -131,11 +131,12 @@ def _recording_warnings(side: Side) -> Iterator[str]:
 
 
 def interruptions(side: Side) -> Iterator[str]:
-    """Steps that the profiler itself interrupted and that are not left out."""
+    """Steps that count although the profiler itself interrupted them."""
     if side.profiled.size:
         yield (
-            f"the profiler itself interrupted {side.profiled.size} of {len(side.run.steps)} steps "
-            "that are not left out: what differs may be its doing"
+            f"the profiler itself interrupted {side.profiled.size} of the {len(side.run.steps)} "
+            f"steps, which {'counts' if side.profiled.size == 1 else 'count'} all the same: what "
+            "differs may be its doing"
         )
 
 

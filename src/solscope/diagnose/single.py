@@ -24,6 +24,7 @@ from solscope.diagnose.matching.parts import Parts, compare_parts, in_one_state
 from solscope.diagnose.matching.units import Side, fit_steps
 from solscope.diagnose.observe import observe
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
+from solscope.diagnose.verdict import undecided
 from solscope.diagnose.verdict.outliers import for_single_steps
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, rank
 from solscope.diagnose.verdict.wording import PLACES, why
@@ -83,7 +84,8 @@ class SingleDiagnosis(msgspec.Struct, frozen=True):
     change_points: list[ChangePoint]
     outliers: SlowStepsOfRun | None
     compared: list[int]
-    """Steps of the usual and of the slow part, which causes and components are about."""
+    """Steps of the usual and of the slow part, which causes and components are about; where a run
+    is uneven without a pattern, of its faster and its slower half."""
     delta_ms: float | None
     """Mean step of the slow part minus that of the usual one; the components sum to it."""
     components: list[Component]
@@ -111,10 +113,15 @@ class _Seen:
 
 
 def diagnose_run(
-    recorded: Attributed | Observations, limits: Thresholds = THRESHOLDS
+    recorded: Attributed | Observations, limits: Thresholds = THRESHOLDS, path: str | None = None
 ) -> SingleDiagnosis:
-    """Say whether the steps of a run take equally long, and why if they do not."""
+    """Say whether the steps of a run take equally long, and why if they do not.
+
+    `path` is where the recording is, for the commands that the answer names.
+    """
     run = recorded if isinstance(recorded, Observations) else observe(recorded)
+    if not isinstance(recorded, Observations):
+        path = path or recorded.profile.path
     side = _timed(run, limits)
     if side.fit.size < limits.tail_steps:
         return _too_short(side, limits)
@@ -122,8 +129,19 @@ def diagnose_run(
     verdict = _verdict(seen, limits)
     if verdict == "steady" and _few_slow(seen.movement, limits):
         return _alike(seen, limits)
+    if verdict == "cannot_tell":
+        return _undecided(seen, limits, path)
     findings, ranking = _explained(seen, verdict, limits)
     return _diagnosis(seen, verdict, findings, ranking)
+
+
+def _undecided(seen: _Seen, limits: Thresholds, path: str | None) -> SingleDiagnosis:
+    """Steps that differ without a pattern: where the time goes, and no cause."""
+    parts = undecided.halves(seen.rows[~seen.unseen], seen.times[~seen.unseen])
+    units = compare_parts(seen.run, parts, sensors=False, limits=limits)
+    findings = None if units is None else find(units, limits)
+    found = _diagnosis(seen, "cannot_tell", findings, None)
+    return msgspec.structs.replace(found, next_step=undecided.next_step(seen.run, findings, path))
 
 
 def _few_slow(moves: Movement, limits: Thresholds) -> bool:
@@ -146,7 +164,7 @@ def _explained(
     seen: _Seen, verdict: Steadiness, limits: Thresholds
 ) -> tuple[Findings | None, Ranking | None]:
     """The slow part compared with the usual one, and the causes of the difference."""
-    if verdict in ("steady", "cannot_tell"):
+    if verdict == "steady":
         return None, None
     run, slow = seen.run, seen.movement.slow
     # Sensors are too sparse for single steps.
@@ -301,14 +319,8 @@ def _diagnosis(
             *seen.run.run.warnings,
             *([] if ranking is None else ranking.failed),
         ],
-        next_step=_next_step(verdict, causes),
+        next_step=causes[0].confirm if causes else "",
     )
-
-
-def _next_step(verdict: Steadiness, causes: list[NamedCause]) -> str:
-    if verdict == "cannot_tell":
-        return "look at the steps in order, on the time line of `solscope serve`"
-    return causes[0].confirm if causes else ""
 
 
 def _too_short(side: Side, limits: Thresholds) -> SingleDiagnosis:
@@ -392,7 +404,8 @@ def _sentence(
         low, high = np.quantile(walls, (0.1, 0.9))
         return (
             f"Cannot tell: steps differ by much ({low:.2f} to {high:.2f} ms, p10 to p90, of {size} "
-            "steps), and no drift, change point or period describes it."
+            "steps), and no drift, change point or period describes it"
+            f"{undecided.where(findings)}."
         )
     if verdict == "drift" and moves.slope is not None:
         slope = moves.slope

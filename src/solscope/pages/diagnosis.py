@@ -10,6 +10,7 @@ from solscope.attribution import Attributed
 from solscope.diagnose.changes.counters import by_key, series
 from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.observe import observe
+from solscope.pages.severity import Severity, of_diagnosis
 from solscope.readers.packed import Counter, Observations
 
 
@@ -40,6 +41,8 @@ class DiagnosisPage(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kin
     title: str
     labels: list[str]
     diagnosis: Diagnosis
+    severity: Severity
+    """Of the verdict."""
     steps: list[list[StepTime]]
     """Of the normal and of the abnormal run."""
     sensors: list[SensorLine]
@@ -48,10 +51,12 @@ class DiagnosisPage(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kin
 def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> DiagnosisPage:
     """A normal and an abnormal run."""
     observed = [observe(run) for run in runs]
+    found = diagnose_runs(observed[0], observed[1])
     return DiagnosisPage(
         title=" → ".join(labels),
         labels=list(labels),
-        diagnosis=diagnose_runs(observed[0], observed[1]),
+        diagnosis=found,
+        severity=of_diagnosis(found),
         steps=[
             [
                 StepTime(step.start_ns / 1e6, step.wall_ns / 1e6, step.phase, step.whole)

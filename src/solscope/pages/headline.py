@@ -1,4 +1,4 @@
-"""What a page begins with: one sentence, up to three figures, and the command to run next.
+"""What a page begins with: one sentence, up to three figures, and what to do next.
 
 Profiles and diagnoses have a verdict of their own (`views/verdict.py`, `diagnose/verdict`). These
 are the headlines of pages that show several things at once.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from solscope.bench.results.leaderboard import Leaderboard
 from solscope.compare.profiles import Comparison, PhaseComparison
 from solscope.corpus.queries.importance import Importance
+from solscope.pages.severity import Severity
 from solscope.text import as_percent
 from solscope.views.hotspots.advice import late_rank
 from solscope.views.ranks import RunRanks
@@ -31,10 +31,10 @@ class Headline(msgspec.Struct, frozen=True):
     sentence: str
     figures: list[Figure]
     """At most three, in ms or %."""
-    next: str | None
-    """The command that looks further into it."""
+    severity: Severity
     advice: str | None = None
-    """What to do about it, in one sentence; null where nothing follows from what was measured."""
+    """What to do about it, in one sentence, with the command where one helps; null where nothing
+    follows from what was measured."""
 
 
 def of_comparison(comparison: Comparison) -> Headline:
@@ -49,7 +49,7 @@ def of_comparison(comparison: Comparison) -> Headline:
             "The profiles have no steps that can be compared: totals of whole recordings are "
             "shown, whose work may differ. Compare shares, not speed.",
             [],
-            None,
+            "attention",
         )
     phase, profile_index = largest
     label = comparison.profiles[profile_index].label
@@ -60,7 +60,7 @@ def of_comparison(comparison: Comparison) -> Headline:
     sentence = f"{label} takes {_ms(after)} per {step}, "
     if abs(after - before) <= SAME * before:
         sentence += f"within {as_percent(SAME)} of {first.label} ({_ms(before)})"
-        return Headline(f"{sentence}.", _figures(first.label, before, label, after), None)
+        return Headline(f"{sentence}.", _figures(first.label, before, label, after), "neutral")
     sentence += (
         f"{_ms(abs(after - before))} {'more' if after > before else 'less'} than "
         f"{first.label} ({_ms(before)})"
@@ -79,7 +79,8 @@ def of_comparison(comparison: Comparison) -> Headline:
     return Headline(
         f"{sentence}.",
         _figures(first.label, before, label, after),
-        f"solscope diagnose {shlex.join(paths)}",
+        "attention",
+        f"See why they differ: `solscope diagnose {shlex.join(paths)}`",
     )
 
 
@@ -116,14 +117,20 @@ def of_ranks(run: Run, table: RunRanks, longest: Sequence[int]) -> Headline:
         if longest
         else "All ranks compute about as long."
     )
-    folders = {str(Path(row.path).parent) for row in run.ranks}
-    named = list(folders) if len(folders) == 1 else [row.path for row in run.ranks]
     return Headline(
         f"{table.verdict} {computes}",
         _of_steps(table) or _of_recording(run),
-        f"solscope ranks {shlex.join(named)}",
+        _of_waiting(table),
         None if table.straggler.rank is None else _about_rank(table),
     )
+
+
+def _of_waiting(table: RunRanks) -> Severity:
+    """A rank that the others wait for is bad; good is only what was measured and found even."""
+    if table.straggler.rank is not None:
+        return "bad"
+    known = bool(table.steps) and table.straggler.step_share_pct is not None
+    return "good" if known and table.straggler.pattern == "none" else "attention"
 
 
 def _about_rank(table: RunRanks) -> str:
@@ -170,7 +177,7 @@ def of_bench(board: Leaderboard, ignored: Sequence[str] = ()) -> Headline:
     best = board.best
     rest = "".join(f" {sentence}." for sentence in ignored)
     if best.weighted_s is None:
-        return Headline(f"No solution passed on a shape that has a bound.{rest}", [], None)
+        return Headline(f"No solution passed on a shape that has a bound.{rest}", [], "attention")
     left = [scored for scored in best.operators if scored.recoverable is not None]
     advice = None
     sentence = (
@@ -183,12 +190,12 @@ def of_bench(board: Leaderboard, ignored: Sequence[str] = ()) -> Headline:
         sentence += f"; {most.operator} has the most to recover ({share} of GPU time)"
         advice = f"Work on {most.operator} first: its best solutions reach {_reached(most.s)}."
     figures = [
-        Figure("S, weighted", 100 * best.weighted_s, "%"),
-        Figure("importance covered", 100 * best.covered, "%"),
+        Figure("S: share of the limit reached", 100 * best.weighted_s, "%"),
+        Figure("of the suite's production time", 100 * best.covered, "%"),
     ]
     if best.recoverable is not None:
         figures.append(Figure("recoverable GPU time", 100 * best.recoverable, "%"))
-    return Headline(f"{sentence}.{rest}", figures, None, advice)
+    return Headline(f"{sentence}.{rest}", figures, "neutral", advice)
 
 
 def _reached(s: float | None) -> str:
@@ -199,7 +206,7 @@ def of_importance(importance: Importance) -> Headline:
     """What takes the most time in a store, and where the most of it can be recovered."""
     rows = [row for row in importance.rows if not row.key.startswith("(")]
     if not rows:
-        return Headline("The store has no GPU time that a name is known for.", [], None)
+        return Headline("The store has no GPU time that a name is known for.", [], "attention")
     first = max(rows, key=lambda row: row.importance_pct)
     sentence = (
         f"{first.key} takes the most GPU time over {importance.profiles:,} "
@@ -215,7 +222,7 @@ def of_importance(importance: Importance) -> Headline:
         share = as_percent((most.recoverable_pct or 0.0) / 100, 1)
         sentence += f"; {most.key} has the most to recover ({share} of GPU time)"
         figures.append(Figure(f"recoverable of {most.key}", most.recoverable_pct or 0.0, "%"))
-    return Headline(f"{sentence}.", figures, None)
+    return Headline(f"{sentence}.", figures, "neutral")
 
 
 def _ms(value: float) -> str:

@@ -11,11 +11,13 @@ from solscope.errors import InputError
 from solscope.hardware import Hardware
 from solscope.operators.from_config import Model
 from solscope.pages.details import ProfileDetails, profile_details
+from solscope.pages.severity import Severity, of_profile
 from solscope.profile import ProfileWarning
 from solscope.views.costs import CallTable, find_calls
 from solscope.views.device_time import device_times
 from solscope.views.efficiency import EfficiencyTable, efficiency_of_calls
 from solscope.views.hotspots import HotspotTable, hotspots_of_calls
+from solscope.views.hotspots.todo import ToDo, to_do
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
 from solscope.views.lanes.base import EventTimeline
@@ -66,6 +68,10 @@ class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
     operators: OperatorTable | None
     """Null for a summary, which has no calls."""
     hotspots: HotspotTable | None
+    to_do: list[ToDo]
+    """What to do first, most worth first."""
+    severity: Severity
+    """Of the verdict."""
     model: CostModel | None
     """Null where none was given."""
     roofs: Roofs | None
@@ -135,14 +141,18 @@ def _page(attributed: Attributed, card: Hardware | None, model: Model | None) ->
     single = not attributed.profile.is_aggregate
     table = kernels(attributed)
     calls = find_calls(attributed, model) if single else None
+    work = None if calls is None else hotspots_of_calls(attributed, calls, card)
+    summary = summarize(attributed)
     return ProfilePage(
         title=attributed.profile.path,
-        summary=summarize(attributed),
+        summary=summary,
         timeline=timeline(attributed),
         tree=time_tree(attributed),
         icicle=icicle(attributed) if single else None,
         operators=None if calls is None else operators_of_calls(attributed, calls, card),
-        hotspots=None if calls is None else hotspots_of_calls(attributed, calls, card),
+        hotspots=work,
+        to_do=[] if work is None else to_do(work),
+        severity=of_profile(summary.verdict),
         model=None if model is None else _cost_model(attributed, model),
         roofs=None if card is None else roofs_of(card),
         kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),

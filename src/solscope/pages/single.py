@@ -11,6 +11,7 @@ from solscope.diagnose.changes.counters import by_key, meaning, series
 from solscope.diagnose.observe import observe
 from solscope.diagnose.single import SingleDiagnosis, diagnose_run, looked_at
 from solscope.pages.diagnosis import SensorLine
+from solscope.pages.severity import Severity, of_run
 from solscope.readers.metric_kinds import metric_kind
 from solscope.readers.packed import Observations
 
@@ -43,6 +44,8 @@ class SinglePage(msgspec.Struct, frozen=True, tag="single", tag_field="kind"):
 
     title: str
     diagnosis: SingleDiagnosis
+    severity: Severity
+    """Of the verdict."""
     steps: list[StepOfRun]
     sensors: list[RunSensor]
 
@@ -51,9 +54,11 @@ def single_page(recorded: Attributed) -> SinglePage:
     """One recording."""
     run = observe(recorded)
     rows = set(looked_at(run).tolist())
+    found = diagnose_run(run, path=recorded.profile.path)
     return SinglePage(
         title=run.run.name,
-        diagnosis=diagnose_run(run),
+        diagnosis=found,
+        severity=of_run(found),
         steps=[
             StepOfRun(step.number, step.start_ns / 1e6, step.wall_ns / 1e6, step.phase, row in rows)
             for row, step in enumerate(run.steps)

@@ -96,6 +96,27 @@ def test_with_few_steps_nothing_is_told() -> None:
     assert "11 whole steps" in result.sentence
 
 
+UNEVEN = slower(np.random.default_rng(5).permutation(np.linspace(0.0, 12.0, STEPS)))
+
+
+def test_uneven_steps_say_where_the_longer_ones_spend_more_and_what_would_settle_it() -> None:
+    result = diagnose_run(UNEVEN, path="runs/bad day.trace.json.gz")
+    assert (result.verdict, result.causes) == ("cannot_tell", [])
+    assert "100 % of what the slower half adds (" in result.sentence
+    assert result.sentence.endswith(" ms per step) is waiting for the host.")
+    assert result.compared == [30, 30]
+    assert result.delta_ms is not None
+    assert sum(c.delta_ms for c in result.components) == pytest.approx(result.delta_ms, abs=1e-9)
+    assert "`solscope diagnose NORMAL 'runs/bad day.trace.json.gz'`" in result.next_step
+    assert result.next_step.endswith("`solscope host 'runs/bad day.trace.json.gz'`")
+
+
+def test_uneven_steps_without_sensors_ask_for_sensors() -> None:
+    bare = msgspec.structs.replace(UNEVEN, counters=[], clocks=[])
+    assert "solscope capture --pid PID" in diagnose_run(bare).next_step
+    assert "capture" not in diagnose_run(UNEVEN).next_step
+
+
 def test_prefills_are_no_slow_steps() -> None:
     run = GRAPH.but(steps=STEPS, phases=("mixed", *["decode"] * 7), prefill_factor=6.0).run()
     assert diagnose_run(run).verdict == "steady"

@@ -40,7 +40,8 @@ def test_a_comparison_begins_with_the_difference_of_step_times() -> None:
     assert [figure.value for figure in found.figures] == pytest.approx(
         [before, after, 100 * (after - before) / before]
     )
-    assert found.next == "solscope diagnose made.json made.json"
+    assert found.advice == "See why they differ: `solscope diagnose made.json made.json`"
+    assert found.severity == "attention"
 
 
 def test_a_faster_profile_takes_less() -> None:
@@ -51,14 +52,14 @@ def test_a_faster_profile_takes_less() -> None:
 def test_steps_that_take_as_long_are_called_alike() -> None:
     found = of_comparison(compare_profiles([run_of(1_000, 50), run_of(1_001, 51)], ["a", "b"]))
     assert found.sentence == "b takes 1.00 ms per step, within 1 % of a (1.00 ms)."
-    assert found.next is None
+    assert (found.advice, found.severity) == (None, "neutral")
 
 
 def test_profiles_without_steps_are_not_called_faster() -> None:
     summary = attribute(solscope.open("tests/data/nsys_decode_kern_sum.csv"))
     found = of_comparison(compare_profiles([summary, summary], ["a", "b"]))
     assert "not speed" in found.sentence
-    assert (found.figures, found.next) == ([], None)
+    assert (found.figures, found.advice) == ([], None)
 
 
 def test_results_begin_with_how_close_the_best_come_to_the_limit() -> None:

@@ -112,7 +112,7 @@ def test_the_page_of_ranks_says_what_ranks_says() -> None:
     verdict = solscope.rank_table(solscope.open_run("demo:ranks")).verdict
     assert page.headline.sentence.startswith(verdict)
     assert "wait for rank 2" in page.headline.sentence
-    assert page.headline.next == "solscope ranks demo:ranks"
+    assert page.headline.severity == "bad"
     assert [one.name for one in page.headline.figures][-1] == "rank 2 costs, of the step"
 
 

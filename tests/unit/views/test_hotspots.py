@@ -12,6 +12,7 @@ from solscope.errors import InputError, UsageError
 from solscope.report.results.hotspots import hotspots_parts
 from solscope.views.device_time import device_times
 from solscope.views.hotspots import Hotspot, advice, hotspots
+from solscope.views.hotspots.todo import ToDo, to_do
 from solscope.views.operators import named_hardware
 from solscope.views.typical_step import typical_step
 from tests.making import aggregate, attributed, event
@@ -315,3 +316,58 @@ def test_every_row_says_what_to_do() -> None:
     for name in ("demo:vllm-b200", "demo:vllm-mi300x-graph"):
         rows = hotspots(attribute(solscope.open(name))).hotspots
         assert all(row.advice and not row.advice.endswith(".") for row in rows)
+
+
+def row(number: int, kind: str, name: str, pct: float, said: str) -> Hotspot:
+    return Hotspot(
+        rank=number,
+        kind=kind,  # type: ignore[arg-type]
+        operator=name,
+        role=None,
+        axes=None,
+        calls_per_step=1,
+        time_us=10 * pct,
+        bound_us=None,
+        limiter=None,
+        expected_us=None,
+        efficiency_pct=None,
+        recoverable_us=10 * pct,
+        recoverable_pct_of_step=pct,
+        confidence="medium",
+        why="",
+        advice=said,
+    )
+
+
+def todo_of(*rows: Hotspot) -> list[ToDo]:
+    table = hotspots(made())
+    return to_do(msgspec.structs.replace(table, profile="a b.json", hotspots=list(rows)))
+
+
+def test_rows_with_one_remedy_are_one_thing_to_do() -> None:
+    first, second = todo_of(
+        row(1, "idle", "host", 40, advice.SLOW_LAUNCHES),
+        row(2, "copy", "memcpy HtoD", 20, advice.COPIES["HtoD"]),
+        row(3, "idle", "launch", 11, advice.IDLE["launch"]),
+        row(4, "copy", "memcpy DtoD", 2, advice.OTHER_COPIES),
+        row(5, "copy", "memcpy DtoH", 0.5, advice.COPIES["DtoH"]),
+    )
+    assert (first.advice, first.rows) == (advice.SLOW_LAUNCHES, [1, 3])
+    assert (first.recoverable_us, first.recoverable_pct_of_step) == (510, 51)
+    # What is not worth a line of its own is not named beside others.
+    assert (second.advice, second.rows) == (advice.COPIES["HtoD"], [2, 4])
+
+
+def test_kernels_of_two_operators_are_two_things_to_do() -> None:
+    said = advice.about_operator("tensor.bf16")
+    found = todo_of(row(1, "operator", "mm", 8, said), row(2, "operator", "bmm", 4, said))
+    assert [one.rows for one in found] == [[1], [2]]
+
+
+def test_a_command_to_do_names_the_profile() -> None:
+    (found,) = todo_of(row(1, "idle", "host", 40, advice.IDLE["host"]))
+    assert "(`solscope host 'a b.json'`)" in found.advice
+
+
+def test_what_saves_little_is_not_to_do() -> None:
+    assert todo_of(row(1, "idle", "host", 0.9, advice.IDLE["host"])) == []

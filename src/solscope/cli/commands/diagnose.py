@@ -134,7 +134,7 @@ def _single(
             f"{path} has several profiles; pass one of them, or a second run to compare it with"
         )
     run = observe(open_attributed(path, opening))
-    result = diagnose_run(run)
+    result = diagnose_run(run, path=path)
     drawn = whole_steps_ms(run) if output.draws else None
     failed = result.verdict not in ("steady", "cannot_tell")
     return present(

@@ -45,7 +45,7 @@ class Side:
     interrupted: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Steps left out because the profiler itself interrupted them, by their indices."""
     profiled: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    """Steps that it interrupted and that are not left out, by their indices."""
+    """Steps that it interrupted and that count all the same, by their indices."""
     wall: Floats = field(init=False)
     """Wall time of every step of the run, ns."""
 

@@ -45,6 +45,18 @@ LATE_RANK = {
 ANY_LATE_RANK = "Compare that rank's time line with the others"
 
 
+_REMEDIES = (
+    (SLOW_LAUNCHES, IDLE["launch"]),
+    (*COPIES.values(), OTHER_COPIES),
+)
+"""Advice that asks for the same change of the program."""
+
+
+def remedy_of(advice: str) -> str:
+    """The first advice that asks for the same change."""
+    return next((alike[0] for alike in _REMEDIES if advice in alike), advice)
+
+
 def late_rank(why: str) -> str:
     """What to do about a rank that the others wait for; `why` is the reason that was found."""
     return LATE_RANK.get(why, ANY_LATE_RANK)

@@ -1,0 +1,55 @@
+"""What to do about a profile: the first rows of the work list, those with one remedy together."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import msgspec
+
+from solscope.views.hotspots.advice import remedy_of
+from solscope.views.hotspots.base import HotspotTable
+
+MOST = 3
+"""Things to do."""
+WORTH_PCT = 1.0
+"""Share of a step that a thing to do saves at least."""
+OF_ONE_PROFILE = re.compile(r"`solscope (host|memory)`")
+
+
+class ToDo(msgspec.Struct, frozen=True):
+    """One thing to do, and what it would save at most."""
+
+    advice: str
+    """In one sentence; what stands between backticks can be run as it is."""
+    rows: list[int]
+    """Ranks of the rows of the work list that this is about, that with most first."""
+    recoverable_us: float
+    """Of a step, all rows together: their savings add up."""
+    recoverable_pct_of_step: float
+
+
+def to_do(table: HotspotTable) -> list[ToDo]:
+    """What saves most of a step, at most `MOST` things."""
+    groups: dict[str, list[int]] = {}
+    for index, row in enumerate(table.hotspots):
+        # Rows that one kernel would shorten each are not alike because the advice is.
+        key = row.advice if row.kind in ("operator", "fusion") else remedy_of(row.advice)
+        alone = f" {row.rank}" if row.kind in ("operator", "fusion") else ""
+        groups.setdefault(key + alone, []).append(index)
+    found = [_joined(table, indices) for indices in groups.values()]
+    worth = [one for one in found if one.recoverable_pct_of_step >= WORTH_PCT]
+    return sorted(worth, key=lambda one: -one.recoverable_us)[:MOST]
+
+
+def _joined(table: HotspotTable, indices: list[int]) -> ToDo:
+    rows = [table.hotspots[index] for index in indices]
+    # A row that nobody would act on alone is not named beside one that counts.
+    named = [row for row in rows if row.recoverable_pct_of_step >= WORTH_PCT] or rows[:1]
+    path = shlex.quote(table.profile)
+    return ToDo(
+        advice=OF_ONE_PROFILE.sub(lambda found: f"`solscope {found[1]} {path}`", named[0].advice),
+        rows=[row.rank for row in named],
+        recoverable_us=sum(row.recoverable_us for row in named),
+        recoverable_pct_of_step=sum(row.recoverable_pct_of_step for row in named),
+    )
