@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -39,7 +40,7 @@ def sync_commits(table: Path, after: int) -> None:
     entry = log_entry(table, version)
     while entry.exists():
         for file in _added(entry):
-            if (table / file).exists():  # Otherwise a later commit has replaced it.
+            with suppress(FileNotFoundError):  # A later commit has replaced it.
                 sync_file(table / file)
         sync_file(entry)
         version += 1

@@ -9,6 +9,7 @@ their age on the clock of the file system alone.
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,9 +115,10 @@ def remove_uncommitted(folder: Path, least_age_s: float = UNCOMMITTED_S) -> list
     probe.unlink()
     gone = []
     for file in files:
-        if now - file.stat().st_mtime > least_age_s:
-            file.unlink(missing_ok=True)
-            gone.append(file)
+        with suppress(FileNotFoundError):  # A writer that lost a race takes its file away itself.
+            if now - file.stat().st_mtime > least_age_s:
+                file.unlink()
+                gone.append(file)
     return gone
 
 

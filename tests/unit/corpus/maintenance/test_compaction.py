@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from solscope.corpus import commits
 from solscope.corpus.ingest.extract import extract
+from solscope.corpus.maintenance import compaction
 from solscope.corpus.maintenance.compaction import compact, remove_uncommitted
 from solscope.corpus.maintenance.lock import compaction_lock
 from solscope.corpus.maintenance.verify import verify
@@ -63,6 +64,18 @@ def test_files_of_killed_writers_go_by_the_file_systems_clock(corpus: Corpus) ->
     for _, name in enumerate(on_disk(corpus) - {fresh.name, old.name}):
         os.utime(folder / name, (written - 2 * DAY_S,) * 2)
     assert remove_uncommitted(folder) == [old]
+    assert verify(corpus, full=True).ok
+
+
+def test_a_file_may_go_away_while_a_compaction_looks_at_it(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that lost a race removes its own file."""
+    folder = Path(corpus.url, "times")
+    taken = folder / "part-taken.parquet"
+    monkeypatch.setattr(compaction, "uncommitted", lambda _: [taken])
+    assert remove_uncommitted(folder) == []
+    compact(corpus)
     assert verify(corpus, full=True).ok
 
 
