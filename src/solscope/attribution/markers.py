@@ -3,7 +3,8 @@
 A sampler ends a pass, an embedding begins one. Other kernels of these categories occur inside
 layers (the gathers of a mixture of experts). What marks passes has the same number of mixers
 between any two marks, two or more; of several such marks, the one with most mixers between them
-holds a whole pass.
+holds a whole pass. Gathers of every second layer have that as well, but a token is chosen after all
+mixers of its pass, and not after those of half a layer.
 """
 
 from __future__ import annotations
@@ -84,12 +85,27 @@ def _regular(ordered: pl.DataFrame, mixers: Int64s, marks: Int64s, *, ends: bool
     if each < 2 or int(before[0]) > each or mixers.size - int(before[-1]) > each:
         return None
     if not ends:
+        if _chosen_early(ordered, mixers, marks[fresh], each):
+            return None
         return _Marks(_times(ordered, marks[fresh]), each)
     last = np.append(fresh[1:], marks.size) - 1
     after = [_next(ordered, int(mark)) for mark in marks[last]]
     whole = [0] if int(before[0]) == each else []
     opened = [mark for mark, done in zip(after, before[last], strict=True) if done < mixers.size]
     return _Marks(_times(ordered, np.array([*whole, *opened], np.int64)), each)
+
+
+def _chosen_early(ordered: pl.DataFrame, mixers: Int64s, starts: Int64s, each: int) -> bool:
+    """Whether a token is chosen after fewer mixers than a pass has that would begin at `starts`.
+
+    What runs more often than passes do chooses experts, or is one of several kernels of a sampler.
+    """
+    sampling = ordered.filter(pl.col("category") == "sampling")
+    seldom = sampling.filter(pl.len().over("name") <= starts.size)["at"].cast(pl.Int64).to_numpy()
+    inside = np.searchsorted(starts, seldom, side="right") - 1
+    seldom, begun = seldom[inside >= 0], starts[inside[inside >= 0]]
+    mixed = np.searchsorted(mixers, seldom) - np.searchsorted(mixers, begun)
+    return bool((mixed < each).any())
 
 
 def _next(ordered: pl.DataFrame, position: int) -> int:

@@ -179,6 +179,21 @@ def test_experts_in_every_second_layer_mark_no_steps() -> None:
     assert column(made, "start_ns") == [0, 10 * len(model), 20 * len(model)]
 
 
+@pytest.mark.parametrize("pair", [LAYER + MOE_LAYER, MOE_LAYER + LAYER])
+@pytest.mark.parametrize("pairs", [2, 3])
+def test_experts_in_every_second_layer_of_a_single_pass_mark_no_steps(
+    pair: str, pairs: int
+) -> None:
+    made = attributed(*kernels(f"E{pair * pairs}NGT"))
+    assert column(made, "found_by") == ["whole_profile"]
+
+
+def test_passes_that_choose_no_token_are_marked_by_what_embeds() -> None:
+    part = f"E{LAYER * 4}NG"
+    made = attributed(*kernels(f"{part}{part}{part}T"))
+    assert column(made, "start_ns") == [0, 10 * len(part), 20 * len(part)]
+
+
 def test_the_sampler_ends_a_step() -> None:
     # Input preparation between the sampler and the next embedding belongs to the next step.
     model = f"o{LAYER * 4}NGT"
