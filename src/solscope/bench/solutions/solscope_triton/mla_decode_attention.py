@@ -6,6 +6,10 @@ import triton.language as tl
 from _decode import LOG2_E, merge, splits_for
 
 HEADS = 16
+SHORT = 512
+"""Rows of a context up to which programs get few of them, so that many read at once."""
+ENOUGH = 64
+"""Programs with 32 rows each that need not be made more by giving them 16."""
 
 
 @triton.jit
@@ -73,6 +77,14 @@ def latent_kernel(
     tl.store(sums + place, tl.where(total > 0, best + tl.log2(safe), float("-inf")), mask=valid)
 
 
+def division(programs: int, longest: int, device: torch.device) -> tuple[int, int, int]:
+    """Parts of the context, rows per step, and warps."""
+    if longest > SHORT:
+        return splits_for(programs, longest, device), 32, 8
+    keys = 32 if programs * -(-longest // 32) >= ENOUGH else 16
+    return -(-longest // keys), keys, 4
+
+
 def run(
     q: torch.Tensor,
     kv_cache: torch.Tensor,
@@ -85,7 +97,7 @@ def run(
     """Attention of one query per sequence."""
     sequences, heads, width = q.shape
     groups = -(-heads // HEADS)
-    splits = splits_for(sequences * groups, max_seq_len, q.device)
+    splits, keys, warps = division(sequences * groups, max_seq_len, q.device)
     parts = torch.empty(sequences * heads, splits, latent_dim, device=q.device)
     sums = torch.empty(sequences * heads, splits, device=q.device)
     latent_kernel[(sequences, groups, splits)](
@@ -107,8 +119,8 @@ def run(
         PAGE=kv_cache.shape[1],
         SPLITS=splits,
         HEADS=HEADS,
-        KEYS=32,
-        num_warps=8,
+        KEYS=keys,
+        num_warps=warps,
         num_stages=2,
     )
     out = q.new_empty(sequences, heads, latent_dim)
