@@ -1127,9 +1127,9 @@ export interface Rates {
   time_ms: number;
   gpu_ms: number;
   cost_pct: number | null;
-  tflop: number;
-  model_gb: number;
-  all_gb: number;
+  tflop: number | null;
+  model_gb: number | null;
+  all_gb: number | null;
   mfu_pct: number | null;
   mbu_pct: number | null;
   hbm_pct: number | null;

@@ -18,6 +18,7 @@ from solscope.hardware.base import Figure
 from solscope.profile import Device
 from solscope.report.results.hotspots import hotspots_parts
 from solscope.report.results.operators import operators_parts
+from solscope.report.results.whatif import whatif_parts
 from solscope.roofline import Bound
 from solscope.views.hotspots import hotspots
 from solscope.views.operators import named_hardware, operator_table
@@ -327,6 +328,26 @@ def test_a_sweep_names_the_knee() -> None:
     rates = {p.batch: p.tokens_per_s or 0.0 for p in found.predictions}
     assert rates[2 * found.knee] < 1.5 * rates[found.knee]
     assert predict_many(made(), batches[:3]).knee is None
+
+
+@pytest.mark.parametrize(
+    ("rates", "batches", "said"),
+    [
+        ((10.0, 19.0, 37.0), (1, 2, 4), "no knee up to batch 4"),
+        ((None, None, None), (1, 2, 4), "the knee is not known: tokens/s are predicted for decode"),
+        ((10.0, 37.0, 19.0), (1, 4, 2), ""),
+    ],
+)
+def test_no_knee_is_claimed_where_none_was_looked_for(
+    rates: tuple[float | None, ...], batches: tuple[int, ...], said: str
+) -> None:
+    found = predict_many(made(), [Scenario(graphs=True, batch=batch) for batch in batches])
+    pairs = zip(found.predictions, rates, strict=True)
+    known = [replace_struct(p, tokens_per_s=rate) for p, rate in pairs]
+    shown = replace_struct(found, predictions=known, knee=None)
+    text = printed(whatif_parts, shown, top=3, width=140, color=False)
+    assert said in text
+    assert ("knee" in text) is bool(said)
 
 
 @pytest.mark.parametrize(

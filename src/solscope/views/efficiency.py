@@ -53,11 +53,12 @@ class Rates(msgspec.Struct, frozen=True):
     """Time of the activities."""
     cost_pct: float | None
     """Share of `gpu_ms` whose FLOP and bytes are known, and the GPU's peaks for them."""
-    tflop: float
-    """10^12 FLOP of the matrix units."""
-    model_gb: float
+    tflop: float | None
+    """10^12 FLOP of the matrix units; null, as bytes and rates are, where less than half of
+    `gpu_ms` is costed."""
+    model_gb: float | None
     """10^9 bytes of weights, caches and states."""
-    all_gb: float
+    all_gb: float | None
     """The same with activations."""
     mfu_pct: float | None
     mbu_pct: float | None
@@ -266,9 +267,9 @@ def _rates(
         time_ms=wall_ns / 1e6 / max(1, count),
         gpu_ms=gpu / 1e6 / share,
         cost_pct=percent_of(costed, gpu),
-        tflop=sum(flop.values()) / 1e12 / share,
-        model_gb=model / 1e9 / share,
-        all_gb=moved / 1e9 / share,
+        tflop=sum(flop.values()) / 1e12 / share if enough else None,
+        model_gb=model / 1e9 / share if enough else None,
+        all_gb=moved / 1e9 / share if enough else None,
         mfu_pct=None if busy is None else percent_of(1e6 * busy, wall_us),
         mbu_pct=None if rate is None else percent_of(1e6 * model / rate, wall_us),
         hbm_pct=None if rate is None else percent_of(terms["hbm"], wall_us),

@@ -107,8 +107,15 @@ def _several(result: Predictions, width: int) -> list[Printable]:
     if result.knee is not None:
         knee = f"knee: batch {result.knee}; doubling it gives less than 1.5 x the tokens/s"
         parts += [Text(""), Text(knee)]
-    elif len(set(batches)) > 2:
-        parts += [Text(""), Text(f"no knee up to batch {max(batches)}")]
+    elif len(batches) > 2 and batches == sorted(set(batches)):
+        known = all(p.tokens_per_s for p in result.predictions)
+        none = f"no knee up to batch {max(batches)}"
+        parts += [
+            Text(""),
+            Text(
+                none if known else "the knee is not known: tokens/s are predicted for decode only"
+            ),
+        ]
     assumptions = [said for p in result.predictions for said in p.assumptions]
     return [
         *parts,
