@@ -3,6 +3,8 @@
 The number of values at or above a threshold falls about exponentially with it, so that a few steps
 of interpolation in its logarithm leave k values. Where they do not, as with equal values, halving
 between the bits of the two nearest thresholds finds the k-th.
+Where a row fits, the search begins at the smallest of the largest values of its 128 parts: each
+part has a value there or above, so that no pass over the row has to find its smallest value.
 Rows of a vocabulary do not fit: they are cut, the k largest of every piece are candidates, and
 each piece is filtered by the k-th largest of all candidates.
 """
@@ -14,6 +16,11 @@ import triton.language as tl
 WIDEST = 8192
 PIECE = 2048
 """Values of a long row that one program has in its registers."""
+PARTS = tl.constexpr(128)
+"""Parts of a row whose largest values are the first bracket."""
+REACH = tl.constexpr(9.25)
+"""log2 of how many values may reach the first bracket: one part of 128 has none above it, as with
+ln 128 values per part."""
 STEPS = tl.constexpr(16)
 """Steps of interpolation, at most."""
 MOST_CANDIDATES = 16384
@@ -47,23 +54,19 @@ def both_ends(low, high, count, other_low, other_high, other_count):
 
 
 @triton.jit
-def threshold_of(values, top_k):
-    """What at least `top_k` values reach and no larger value does; -inf where fewer are finite.
+def narrow(values, top_k, low, high, at_low, log_low):
+    """The k-th largest between `low`, which k values reach, and the largest value, `high`.
 
-    Outside of the row values are -inf.
+    `at_low` is how many reach `low`, or -1, with the logarithm known or guessed in `log_low`.
     """
-    finite = values > float("-inf")
-    ends = (tl.where(finite, values, float("inf")), values, finite.to(tl.int32))
-    low, high, at_low = tl.reduce(ends, 0, both_ends)
-    enough_finite = at_low >= top_k
     wanted = rough_log2(top_k)
-    log_low = rough_log2(at_low)
     log_high = -1.0  # as if half a value lay above the largest
     step = 0
-    searching = enough_finite & (at_low != top_k)
+    searching = at_low != top_k
     while searching:
         share = (log_low - wanted) / (log_low - log_high)
-        share = tl.where(step % 3 == 2, 0.5, share)
+        # A guess may be wrong in either direction.
+        share = tl.where(step % 3 == 2, 0.5, tl.minimum(tl.maximum(share, 0.02), 0.98))
         tried = low + (high - low) * share
         inside = (tried > low) & (tried < high)
         count = tl.sum((values >= tried).to(tl.int32), 0)
@@ -80,27 +83,64 @@ def threshold_of(values, top_k):
     # Equal values, or very uneven ones: halve what is left, bit by bit.
     below = order_of(low)
     above = order_of(high) + 1
-    while enough_finite & (at_low != top_k) & (above - below > 1):
+    while (at_low != top_k) & (above - below > 1):
         middle = below + (above - below) // 2
         count = tl.sum((values >= value_of(middle)).to(tl.int32), 0)
         enough = count >= top_k
         at_low = tl.where(enough, count, at_low)
         below = tl.where(enough, middle, below)
         above = tl.where(enough, above, middle)
-    return tl.where(enough_finite, value_of(below), float("-inf"))
+    return value_of(below)
 
 
 @triton.jit
+def threshold_of(values, top_k):
+    """What at least `top_k` values reach and no larger value does; -inf where fewer are finite.
+
+    Outside of the row values are -inf.
+    """
+    finite = values > float("-inf")
+    ends = (tl.where(finite, values, float("inf")), values, finite.to(tl.int32))
+    low, high, at_low = tl.reduce(ends, 0, both_ends)
+    if at_low >= top_k:
+        found = narrow(values, top_k, low, high, at_low, rough_log2(at_low))
+    else:
+        found = tl.full([], float("-inf"), tl.float32)
+    return found
+
+
+@triton.jit
+def threshold_of_row(values, top_k, WIDTH: tl.constexpr):
+    """As `threshold_of`, from the largest values of the parts of a row."""
+    largest = tl.max(tl.reshape(values, [PARTS, WIDTH // PARTS]), 1)
+    low = tl.min(largest, 0)
+    if (top_k > PARTS) | (low == float("-inf")):
+        found = threshold_of(values, top_k)
+    else:
+        unknown = tl.full([], -1, tl.int32)
+        guess = tl.full([], REACH, tl.float32)
+        found = narrow(values, top_k, low, tl.max(largest, 0), unknown, guess)
+    return found
+
+
+@triton.jit(do_not_specialize=["top_k"])
 def filter_kernel(logits, out, width, top_k, WIDTH: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, WIDTH)
     inside = column < width
     values = tl.load(logits + row * width + column, mask=inside, other=float("-inf"))
-    kept = tl.where(values >= threshold_of(values, top_k), values, float("-inf"))
-    tl.store(out + row * width + column, kept, mask=inside)
+    if WIDTH >= 8 * PARTS:
+        threshold = threshold_of_row(values, top_k, WIDTH)
+    else:
+        threshold = threshold_of(values, top_k)
+    tl.store(
+        out + row * width + column,
+        tl.where(values >= threshold, values, float("-inf")),
+        mask=inside,
+    )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["top_k"])
 def candidates_kernel(logits, candidates, width, top_k, pieces, PIECE: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     piece = tl.program_id(1)
@@ -117,7 +157,7 @@ def candidates_kernel(logits, candidates, width, top_k, pieces, PIECE: tl.conste
     tl.store(target, values, mask=(above | equal) & (place < top_k))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["top_k"])
 def filter_piece_kernel(
     logits, candidates, out, width, top_k, count, PIECE: tl.constexpr, COUNT: tl.constexpr
 ):
