@@ -65,8 +65,8 @@ def borrow(
     placed = with_replays(events, activities, steps)
     # An operator around the launch of a graph is not that of the kernels in it.
     lacking = placed["op_row"].is_null() | placed["replayed"]
-    if not lacking.any():
-        return _nothing_lacking(activities)
+    if not lacking.any() or (lacking.all() and not companions):
+        return _nothing_borrowed(activities)
     own = _lendable(events, placed)
     offers = {"sequence": _of_twins(own), "same_kernel": _of_kernels(own)}
     if companions:
@@ -99,8 +99,8 @@ def all_nodes(companions: Sequence[Companion]) -> pl.DataFrame:
     return pl.concat(tables, how="vertical_relaxed")
 
 
-def _nothing_lacking(activities: pl.DataFrame) -> pl.DataFrame:
-    """What is added where every activity has an operator of its own: nulls."""
+def _nothing_borrowed(activities: pl.DataFrame) -> pl.DataFrame:
+    """What is added where every activity has an operator of its own, or none has one: nulls."""
     types: dict[str, pl.DataType] = {name: pl.Categorical() for name in BORROWED}
     types |= {"borrowed_by": HOW, "borrowed_call": activities.schema["row"]}
     return activities.with_columns(pl.lit(None, kind).alias(name) for name, kind in types.items())

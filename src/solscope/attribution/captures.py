@@ -7,7 +7,6 @@ its operator and inputs. ROCm also records which kernel a call launches, CUDA do
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import polars as pl
@@ -18,13 +17,14 @@ from solscope.attribution.link import operators_of
 from solscope.attribution.rule_set import RuleSet
 from solscope.attribution.stacks import enclosing
 from solscope.events import GPU_KINDS, LAUNCH_KINDS, THREAD, correlation_key
+from solscope.patterns import lazy_pattern
 from solscope.profile import Profile
 
 NODE_KINDS = pl.Enum(GPU_KINDS)
 _BEGIN, _END = "StreamBeginCapture", "StreamEndCapture"
-_BATCH = re.compile(r"^capture_(?P<batch>\d{1,9})_")
+_BATCH = lazy_pattern(r"^capture_(?P<batch>\d{1,9})_")
 """The annotation that vLLM and SGLang put around the capture of one batch size."""
-_BATCH_IN_FILE = re.compile(r"^bs_(?P<batch>\d{1,9})_")
+_BATCH_IN_FILE = lazy_pattern(r"^bs_(?P<batch>\d{1,9})_")
 """SGLang's files, one per batch size."""
 
 

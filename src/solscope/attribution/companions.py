@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,12 +12,13 @@ from solscope.attribution import Attributed, lenders
 from solscope.attribution.borrow import all_nodes, with_replays
 from solscope.attribution.capture_matching import match_captures
 from solscope.attribution.replays import refusals, replays
+from solscope.patterns import lazy_pattern
 from solscope.profile import Profile, is_saved_profile
 from solscope.readers import find_profiles
 
 CAPTURE_FOLDER = "capture_traces"
 """Where vLLM and SGLang write recordings of their graph captures, beside the profiles."""
-_RANK = re.compile(r"rank_?(\d{1,7})(?!\d)")
+_RANK = lazy_pattern(r"rank_?(\d{1,7})(?!\d)")
 
 
 def captures_beside(path: str) -> Path | None:

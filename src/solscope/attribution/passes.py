@@ -75,6 +75,8 @@ def _of_steps(step: pl.Series, table: pl.DataFrame) -> pl.Series:
 
 
 def _or_else(phase: pl.Series, other: pl.Series) -> pl.Series:
+    if other.null_count() == other.len():
+        return phase
     return phase.zip_with(phase.is_not_null(), other)
 
 
@@ -88,6 +90,8 @@ def _by_name(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> tuple[pl.S
         for n in names
         if (f := facts_of(n)).phase in ("prefill", "decode", "draft", "verify")
     }
+    if not phases:
+        return _one_pass_per_step(step)
     rows = stacks.rows("annotation", phases.keys())
     frame = pl.DataFrame(
         {"step": step, "mark": rows, "start_ns": activities["start_ns"]}
@@ -118,6 +122,16 @@ def _by_name(stacks: Stacks, step: pl.Series, table: pl.DataFrame) -> tuple[pl.S
     return joined["pass"], joined["pass_phase"]
 
 
+def _one_pass_per_step(step: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Passes where nothing is marked; activities without a step count as the first, unnumbered."""
+    number = step.rank("dense").cast(pl.Int32) + (1 if step.null_count() else 0)
+    return number.alias("pass"), _no_phase(step.len()).alias("pass_phase")
+
+
+def _no_phase(activities: int) -> pl.Series:
+    return pl.Series([None], dtype=pl.Enum(PHASES)).new_from_index(0, activities)
+
+
 def _names(events: pl.DataFrame, rows: pl.Series) -> Iterator[tuple[int, str]]:
     """Each of these rows once, with the name of its event."""
     distinct = rows.unique().drop_nulls()
@@ -135,6 +149,8 @@ def _filled(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _spread(phase: pl.Series, pass_id: pl.Series) -> pl.Series:
     """Give every activity the phase that the attention calls of its pass agree on."""
+    if phase.null_count() == phase.len():
+        return phase
     seen = pl.DataFrame({"pass": pass_id, "phase": phase}).drop_nulls().unique()
     agreed = seen.group_by("pass").agg(pl.col("phase").first(), pl.len()).filter(pl.col("len") == 1)
     joined = pl.DataFrame({"pass": pass_id}).join(
@@ -145,6 +161,8 @@ def _spread(phase: pl.Series, pass_id: pl.Series) -> pl.Series:
 
 def _fill_phases(table: pl.DataFrame, step: pl.Series, pass_phase: pl.Series) -> pl.DataFrame:
     """Phases of steps whose name tells none, from the phases of their passes."""
+    if not table["phase"].null_count() or pass_phase.null_count() == pass_phase.len():
+        return table
     seen = (
         pl.DataFrame({"step": step, "seen": pass_phase.cast(pl.String)})
         .drop_nulls()
@@ -167,6 +185,8 @@ def _of_passes(phases: set[str]) -> str | None:
 
 def _fill_sizes(table: pl.DataFrame, step: pl.Series, queries: list[Query | None]) -> pl.DataFrame:
     """Requests and tokens of steps whose name tells none, when all their attention calls agree."""
+    if not any(queries):
+        return table
     sizes = pl.DataFrame(
         {
             "step": step,

@@ -20,12 +20,12 @@ be halves of layers that hold two of each: the order of kernels is the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from solscope.attribution.confidence import Doubt, known_patterns
 from solscope.attribution.sequence import MIXERS, NORMS, PRODUCTS, Letter
+from solscope.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from solscope.attribution.products import Product
@@ -39,8 +39,8 @@ _MIXING = frozenset(("attention", "attention_combine", "delta_rule", "conv", "ga
 _MIXED = MIXERS | PRODUCTS | {Letter.SOFTMAX}
 _ACTS = frozenset((Letter.ACTIVATION, Letter.GATE))
 _LANDMARKS = NORMS | PRODUCTS | MIXERS | _ACTS | {Letter.SOFTMAX, Letter.UNKNOWN}
-_LOOP = re.compile(r"((?:\S+ ){2,8}?)\1+")
-_OF_QUERIES = re.compile(r"qkv norm (?:qkv norm )*(?:qkv )?")
+_LOOP = lazy_pattern(r"((?:\S+ ){2,8}?)\1+")
+_OF_QUERIES = lazy_pattern(r"qkv norm (?:qkv norm )*(?:qkv )?")
 """Norms of queries and keys, each behind its projection or all behind the last."""
 
 

@@ -171,6 +171,8 @@ def phase_of_replays(
     """
     names = take(events["name"], activities["launch_row"])
     replayed = holds(names, lambda texts: texts.str.contains(_GRAPH_LAUNCH))
+    if (replayed.sum() or 0) < MIN_REPLAYED:
+        return pl.Series([None], dtype=pl.Enum(PHASES)).new_from_index(0, activities.height)
     one_block = holds(activities["grid"], lambda texts: texts.str.starts_with("1,"))
     table = activities.select(
         pass_id.alias("pass"),

@@ -83,6 +83,8 @@ def find_steps(stacks: Stacks, sequence: pl.Series, tree: Tree) -> Steps:
     `sequence` has the letter of each activity.
     """
     activities = stacks.activities
+    if activities["rank"].n_unique() < 2 and activities["pid"].n_unique() < 2:
+        return _find_steps(stacks, Program(sequence, tree))
     owner = activities.select(pl.struct("rank", "pid").rank("dense").cast(pl.Int32)).to_series()
     if owner.n_unique() < 2:
         return _find_steps(stacks, Program(sequence, tree))

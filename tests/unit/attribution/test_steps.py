@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 
 from solscope.attribution import Attributed
+from solscope.attribution.passes import _one_pass_per_step
 from tests.making import attributed, event
 from tests.models import LAYER, MODEL, kernels, launched, replayed
 
@@ -402,3 +404,11 @@ def test_drafts_that_are_marked_in_a_step_with_a_name_are_passes() -> None:
 def test_a_recording_that_begins_within_a_turn_has_a_cut_step() -> None:
     made = attributed(*kernels(LARGE + (HEAD * 2 + LARGE) * 2))
     assert column(made, "cut") == [True, False, False]
+
+
+def test_passes_without_marks_are_the_steps() -> None:
+    """Numbers are those of the search by marks: activities without a step come first."""
+    numbers, phases = _one_pass_per_step(pl.Series([3, None, 0, 3], dtype=pl.Int32))
+    assert numbers.to_list() == [3, None, 2, 3]
+    assert phases.to_list() == [None] * 4
+    assert _one_pass_per_step(pl.Series([7, 4], dtype=pl.Int32))[0].to_list() == [2, 1]
