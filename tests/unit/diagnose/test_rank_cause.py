@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
+from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.slow_rank import RankCause, blame
 from solscope.ranks.analysis import analyze
+from solscope.report.results.diagnose.diagnosis import rank_lines
 from tests.ranks_making import US, Program, make
+from tests.unit.diagnose.making import EAGER
 
 
 def blamed(normal: Program, abnormal: Program) -> RankCause:
@@ -56,3 +62,18 @@ def test_too_few_steps_blame_nobody() -> None:
     cause = blamed(Program(steps=3), Program(steps=3, seed=2))
     assert cause.culprit is None
     assert cause.confidence == 0.0
+
+
+@pytest.mark.parametrize(
+    ("culprit", "why", "said"),
+    [
+        (2, "gpu", "Rank 2 makes the others wait, because of its GPU (confidence 0.91)."),
+        (2, "unknown", "Rank 2 makes the others wait, because of a reason that is not known"),
+        (None, "link", "No single rank explains that. The likely reason is the link."),
+        (None, "unknown", "No single rank explains that."),
+    ],
+)
+def test_the_reason_is_said_in_words(culprit: int | None, why: str, said: str) -> None:
+    result = diagnose_runs(EAGER.run(), EAGER.run(3))
+    cause = RankCause(culprit, 0.91, why, None, None, [])
+    assert rank_lines(msgspec.structs.replace(result, ranks=cause))[0].startswith(said)

@@ -124,6 +124,15 @@ def _title(result: Diagnosis) -> str:
     return f"{abnormal} against {normal}{which}"
 
 
+_REASONS = {
+    "gpu": ("its GPU", "the GPUs"),
+    "host": ("its host", "the hosts"),
+    "load": ("its load", "the load"),
+    "link": ("its link", "the link"),
+}
+"""Why a run is slower: of one rank, and of none in particular."""
+
+
 def rank_lines(result: Diagnosis) -> list[str]:
     """Which rank of a run made it slower; nothing for single profiles."""
     ranks = result.ranks
@@ -131,11 +140,13 @@ def rank_lines(result: Diagnosis) -> list[str]:
         return []
     longer = "" if ranks.step_ratio is None else f"The run's step takes {ranks.step_ratio:.2f}x. "
     if ranks.culprit is None:
-        why = "" if ranks.why == "unknown" else f" The likely reason is its {ranks.why}."
-        first = f"{longer}No single rank explains that.{why}"
+        known = _REASONS.get(ranks.why)
+        likely = "" if known is None else f" The likely reason is {known[1]}."
+        first = f"{longer}No single rank explains that.{likely}"
     else:
+        why = _REASONS.get(ranks.why, ("a reason that is not known",))[0]
         first = (
-            f"{longer}Rank {ranks.culprit} makes the others wait, because of its {ranks.why} "
+            f"{longer}Rank {ranks.culprit} makes the others wait, because of {why} "
             f"(confidence {ranks.confidence:.2f})."
         )
     return [first, *(f"  {line}" for line in ranks.evidence), ""]
