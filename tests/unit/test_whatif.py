@@ -182,7 +182,7 @@ def test_a_share_of_a_gpu_is_told_from_an_unknown_one() -> None:
             printed(operators_parts, operator_table(share), top=1, width=140, color=False),
             printed(hotspots_parts, hotspots(share), top=1, width=140, color=False),
         ):
-            assert "; no bounds: the GPU is a share of an H200 (32 of its 132" in text
+            assert "\nno bounds: the GPU is a share of an H200 (32 of its 132" in text
     unknown = attributed(*events, devices=(Device(0, name="XPU", compute_units=32),))
     with pytest.raises(InputError, match="the GPU is not known; name it"):
         recorded_step(unknown, None, None)

@@ -7,7 +7,7 @@ from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import number, pct
 from solscope.report.layout.steps import mean_step
 from solscope.report.layout.tables import BAR_WIDTH, Column, numbers, table, with_bars
-from solscope.report.results.operators import axes_text, known_costs, on_hardware
+from solscope.report.results.operators import axes_text, known_costs
 from solscope.text import clean
 from solscope.views.hotspots import Hotspot, HotspotTable
 
@@ -24,6 +24,7 @@ def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Pr
     cells, spare = (BAR_WIDTH, 4) if screen.width >= ROOMY else (NARROW_BAR, 1)
     return [
         Text(_heading(result), style="bold"),
+        *([] if result.hardware else [Text(f"no bounds: {result.no_hardware}")]),
         Text(""),
         table(
             *with_bars(_COLUMNS, rows, shares, at=3, draw=screen.draw, cells=cells, spare=spare),
@@ -61,7 +62,7 @@ _COLUMNS = (
 
 
 def _heading(result: HotspotTable) -> str:
-    card = on_hardware(result.hardware, result.no_hardware)
+    card = f" on {result.hardware}" if result.hardware else ""
     return clean(f"{result.profile}{card}; per {mean_step(result.basis)}")
 
 

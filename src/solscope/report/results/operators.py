@@ -24,9 +24,10 @@ def operators_parts(result: OperatorTable, screen: Screen, *, top: int | None) -
         rows.append(_sum_row(Ready(f"({len(rest)} more)"), rest))
     if result.no_cost:
         rows.append(_sum_row(Ready("no cost (see below)"), result.no_cost))
-    card = on_hardware(result.hardware, result.no_hardware)
+    card = f" on {result.hardware}" if result.hardware else ""
     parts: list[Printable] = [
         Text(f"{clean(result.profile)}{card}; {_said(result)}", style="bold"),
+        *([] if result.hardware else [Text(f"no bounds: {result.no_hardware}")]),
         Text(""),
         table(
             *with_bars(*_without_empty(rows), [row.pct for row in shown], at=1, draw=screen.draw),
@@ -69,11 +70,6 @@ CLEARLY = 1.2
 """A share of HBM that exceeds S by this factor needs an explanation."""
 LITTLE_PCT = 80.0
 """If costs are known for less of the GPU time than this, print how to get more."""
-
-
-def on_hardware(name: str | None, none: str | None) -> str:
-    """Continue a heading: whose bounds they are, or why there are none."""
-    return f" on {name}" if name else f"; no bounds: {none}"
 
 
 def known_costs(cost_pct: float | None, graph_replays: bool) -> str:
