@@ -12,6 +12,9 @@ export function number(value: number | null | undefined, digits = 3): string {
   return String(Number(value.toPrecision(digits)));
 }
 
+/** A rate in units that are large for it: what is tiny needs no power of ten. */
+export const rate = (value: number | null | undefined): string => (value != null && value > 0 && value < 0.001 ? "<0.001" : number(value));
+
 export function percent(value: number | null | undefined, digits = 1): string {
   return value === null || value === undefined || !Number.isFinite(value) ? NONE : `${value.toFixed(digits).replace(/^-(?=0(?:\.0*)?$)/, "").replace("-", "−")} %`;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { axesText, bytes, counted, ms, number, percent, shorten, signed, time, times, us } from "../src/format";
+import { axesText, bytes, counted, ms, number, percent, rate, shorten, signed, time, times, us } from "../src/format";
 import { timeFormat, timeIn } from "../src/units";
 
 test.each([
@@ -55,3 +55,5 @@ test("times of a column stand even, and what is not 0 is not written as 0", () =
   const format = timeFormat([5_911_000, 2_142_000, 803_000]);
   expect([5_911_000, 12_345_678_000, 100, -803_000, 0].map((ns) => timeIn(ns, format))).toEqual(["5.911", "12,345.678", "<0.001", "−0.803", "0"]);
 });
+
+test.each([[4.5e-6, "<0.001"], [0.0206, "0.0206"], [0, "0"], [null, "–"]])("rate %s is %s", (value, text) => expect(rate(value)).toBe(text));

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Chart, mark, widthOf, type Frame, type Ink } from "../chart";
 import { categoryColor, familyOf, SIDES } from "../colors";
-import { axesText, counted, number, percent, printed, shorten, us } from "../format";
+import { axesText, counted, number, percent, rate, printed, shorten, us } from "../format";
 import { toggle, useSelection } from "../selection";
 import type { OperatorRow, Roofs } from "../types";
 import { boxOf, Keys, XAxis, YAxis, type Box, type Key } from "./axes";
@@ -33,7 +33,7 @@ export function Roofline({ rows, roofs }: { rows: OperatorRow[]; roofs: Roofs | 
     color: categoryColor(row.category),
     lines: [
       row.op, axesText(row.axes),
-      `${number(row.tflops)} TFLOP/s · ${number(row.tbps)} TB/s · ${number(row.intensity)} FLOP/byte`,
+      `${rate(row.tflops)} TFLOP/s · ${rate(row.tbps)} TB/s · ${number(row.intensity)} FLOP/byte`,
       `${us(row.time_us)} per call, bound ${us(row.bound_us)} (${row.limiter ?? "unknown"}), S ${percent(row.efficiency_pct)}`,
       `${counted(row.calls, "call")} · ${percent(row.pct)} of GPU time`,
     ],

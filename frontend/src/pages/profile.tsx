@@ -7,7 +7,7 @@ import { Roofline } from "../charts/roofline";
 import { drawnSteps, StepTimeline } from "../charts/timeline";
 import { TimeTree } from "../charts/tree";
 import { categoryColor, causeColor } from "../colors";
-import { axesText, bytes, counted, ms, NONE, number, percent, shorten, time, us } from "../format";
+import { axesText, bytes, counted, ms, NONE, number, percent, rate, shorten, time, us } from "../format";
 import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Sentence, Warnings, Word } from "../parts";
 import { reread, toggle, useSelection } from "../selection";
 import { everyPhase, meanStep } from "../steps";
@@ -218,8 +218,8 @@ const OPERATORS: Column<OperatorRow>[] = [
   { id: "calls", spare: 6, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "pct", title: "GPU time", value: (row) => row.pct, show: (row) => percent(row.pct) },
   { id: "time", spare: 3, title: "Per call", value: (row) => row.time_us, time: "us" },
-  { id: "tflops", spare: 8, title: "TFLOP/s", value: (row) => row.tflops, show: (row) => number(row.tflops) },
-  { id: "tbps", spare: 9, title: "TB/s", value: (row) => row.tbps, show: (row) => number(row.tbps) },
+  { id: "tflops", spare: 8, title: "TFLOP/s", value: (row) => row.tflops, show: (row) => rate(row.tflops) },
+  { id: "tbps", spare: 9, title: "TB/s", value: (row) => row.tbps, show: (row) => rate(row.tbps) },
   { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, time: "us" },
   { id: "limit", spare: 7, title: "Limit", help: "What sets the bound", text: true, tight: true, value: (row) => row.limiter, show: (row) => <Word text={row.limiter} /> },
   { id: "s", title: "S", help: "Bound / time", value: (row) => row.efficiency_pct, show: (row) => percent(row.efficiency_pct) },
