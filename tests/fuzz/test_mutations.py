@@ -137,13 +137,13 @@ def run_cases(sample: Sample, seeds: range, folder: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_damaged_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_cases(SAMPLES[name], range(8), tmp_path, monkeypatch)
+    run_cases(SAMPLES[name], range(4), tmp_path, monkeypatch)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLES)
 def test_damaged_file_at_length(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_cases(SAMPLES[name], range(8, 160), tmp_path, monkeypatch)
+    run_cases(SAMPLES[name], range(4, 160), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("file", ["profile.json", "events.parquet", "aggregates.parquet"])

@@ -17,6 +17,7 @@ from solscope.attribution.rules import CATEGORIES, Rule, required_literals
 from solscope.errors import InputError
 from solscope.events import KINDS
 from solscope.operators import OPERATOR_MODULES
+from tests.sampling import some
 
 SHARED = Path(__file__).parents[4] / "shared"
 needs_shared = pytest.mark.skipif(
@@ -403,7 +404,9 @@ def kernels_of(path: Path) -> dict[str, float]:
 
 
 @needs_shared
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path", some(TRACES, 4), ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 def test_coverage_of_kineto_traces(path: Path) -> None:
     assert categories(kernels_of(path)).get("other", 0) < 1.0
 

@@ -22,6 +22,7 @@ from solscope.diagnose.verdict.ranking import NamedCause, unknown
 from solscope.diagnose.verdict.wording import why
 from solscope.readers.packed import Observations, save
 from tests.recordings import attributed_recording
+from tests.sampling import some
 from tests.unit.diagnose.making import EAGER
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -78,7 +79,7 @@ RUNS = ("normal", "normal_again", "cpu_contention", "cpu_throttle", "gc_pressure
 
 
 @real
-@pytest.mark.parametrize("normal", RUNS)
+@pytest.mark.parametrize("normal", some(RUNS, 3))
 def test_every_pair_adds_up(normal: str) -> None:
     for abnormal in RUNS:
         result = diagnosed(f"runs/{normal}", f"runs/{abnormal}")

@@ -25,6 +25,7 @@ from solscope.views.operators import (
 from tests.making import aggregate, attributed, event, profile
 from tests.printing import printed
 from tests.recordings import attributed_recording
+from tests.sampling import some
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 shared = pytest.mark.skipif(
@@ -371,7 +372,7 @@ PROFILES = sorted(
 
 
 @shared
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", some(PROFILES, 4))
 def test_nothing_is_faster_than_its_bound(name: str) -> None:
     table = opened(name)
     assert [r for r in table.operators if (r.best_pct or 0) > 100] == []

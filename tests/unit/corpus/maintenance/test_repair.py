@@ -59,10 +59,10 @@ def contents(corpus: Corpus) -> list[pl.DataFrame]:
     ("tables", "times"),
     [
         (["times"], 1),
-        (["steps"], 1),
-        (["events"], 1),
-        (["profiles"], 1),
-        (list(TABLES), 1),
+        pytest.param(["steps"], 1, marks=pytest.mark.long),
+        pytest.param(["events"], 1, marks=pytest.mark.long),
+        pytest.param(["profiles"], 1, marks=pytest.mark.long),
+        pytest.param(list(TABLES), 1, marks=pytest.mark.long),
         (list(TABLES), 2),
     ],
 )
