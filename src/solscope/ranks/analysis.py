@@ -158,7 +158,8 @@ def _charge(
             for n in steps.tolist()
         ]
     )
-    return Charge(steps, cost, length)
+    compared = bool((counted & ~np.isnan(split.wait).all(1)).any())
+    return Charge(steps, cost, length, compared or bool(busy.any()) or stages is not None)
 
 
 def _why(

@@ -50,6 +50,9 @@ class Charge:
     """By step and rank, ns."""
     length: Floats
     """Length of each step, ns."""
+    known: bool = True
+    """Whether any collective of these steps could be compared between ranks; if not, costs of 0 say
+    nothing."""
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -77,6 +80,8 @@ def leader(charge: Charge) -> int | None:
     """Position of the rank that costs the others most; null without enough steps, or waiting."""
     if charge.steps.size < LEAST_STEPS or not charge.cost.size or charge.length.sum() <= 0:
         return None
+    if not charge.known:
+        return None
     return int(np.argmax(charge.cost.sum(0)))
 
 
@@ -102,6 +107,8 @@ def find_suspect(charge: Charge, ranks: tuple[int, ...], why: str | None) -> Sus
     rank_index = leader(charge)
     if rank_index is None:
         few = f"only {count} whole steps after the first" if count < LEAST_STEPS else "no waiting"
+        if count >= LEAST_STEPS and not charge.known:
+            few = "no collective could be compared between ranks"
         return Suspect(None, 0.0, None, None, None, "none", [], few)
     share = charge.cost.sum(0) / charge.length.sum()
     confidence = _confidence(charge, rank_index, material(why))

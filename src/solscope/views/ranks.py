@@ -187,7 +187,9 @@ def _times(analysis: Analysis, rank_index: int) -> RankTimes:
         overlap_ms=per_step(int(steps["overlap_ns"].sum())),
         held_ms=per_step(int(steps["held_ns"].sum())),
         host_ms=per_step(int(steps["idle_ns"].sum())),
-        cost_ms=per_step(float(analysis.charge.cost[:, rank_index].sum())),
+        cost_ms=per_step(float(analysis.charge.cost[:, rank_index].sum()))
+        if analysis.charge.known
+        else None,
         last=int(last_calls.sum()),
         requests=_mean(steps["requests"]),
         tokens=_mean(steps["tokens"]),

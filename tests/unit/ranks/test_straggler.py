@@ -192,3 +192,14 @@ def test_memory_does_not_grow_with_draws_times_steps_times_ranks() -> None:
         tracemalloc.stop()
     assert (suspect.rank, suspect.confidence) == (5, 0.947)
     assert peak < 100 << 20
+
+
+def test_without_a_collective_in_common_nobody_is_said_to_wait_for_nobody() -> None:
+    run = make(Program())
+    alone = [replace(rank, calls=rank.calls.clear()) for rank in run.ranks[1:]]
+    table = rank_table(replace(run, ranks=(run.ranks[0], *alone)))
+    assert table.straggler.leader is None
+    assert table.verdict == (
+        "Cannot tell who waits for whom: no collective could be compared between ranks."
+    )
+    assert {rank.cost_ms for rank in table.ranks} == {None}
