@@ -28,6 +28,7 @@ from solscope.whatif.predict import predict_many
 from solscope.whatif.scenario import Scenario
 from tests.making import attributed, event
 from tests.recordings import attributed_recording, recording
+from tests.sampling import some
 
 US = 1000
 REAL = (
@@ -113,7 +114,7 @@ def check_agreement(profile: Attributed) -> None:
         assert basis.steps + left.cut + left.last + left.outlier == basis.of
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", some(REAL, 3))
 def test_all_commands_agree_on_the_step_of_a_recording(name: str) -> None:
     check_agreement(attributed_recording(recording(name)))
 

@@ -115,7 +115,7 @@ def part(run: Observations, keep: list[int]) -> Observations:
 
 @real
 @pytest.mark.parametrize("name", ["runs/normal", "runs/normal_again", "graph/normal"])
-@pytest.mark.parametrize("how", ["halves", "turns", "blocks"])
+@pytest.mark.parametrize("how", some(["halves", "turns", "blocks"], 3))
 def test_a_normal_run_against_itself_raises_no_alarm(name: str, how: str) -> None:
     whole = seen(f"h200/{name}")
     size = len(whole.steps)

@@ -25,6 +25,7 @@ from solscope.diagnose.matching.units import match
 from solscope.diagnose.thresholds import Thresholds
 from solscope.diagnose.verdict.judging import _shifted
 from solscope.readers.packed import Observations
+from tests.sampling import some
 from tests.unit.diagnose import test_causes, test_least_data
 from tests.unit.diagnose.making import EAGER, GRAPH, PAGEABLE, PINNED, Edge, Made
 from tests.unit.diagnose.test_causes import slower_host, slower_kernels, slower_section
@@ -227,7 +228,7 @@ def holds(edge: Edge, limits: Thresholds) -> list[bool]:
     return answers
 
 
-@pytest.mark.parametrize("edge", EDGES, ids=name)
+@pytest.mark.parametrize("edge", some(EDGES, 3), ids=name)
 def test_a_check_answers_no_short_of_its_limit_and_yes_beyond(edge: Edge) -> None:
     assert holds(edge, Thresholds()) == [False, True]
 

@@ -8,6 +8,7 @@ from solscope.views.execution import Execution, Share, _dtype, execution
 from tests.making import aggregate, attributed, event
 from tests.models import LAYER, kernels
 from tests.recordings import recording
+from tests.sampling import some
 
 
 def facts(*events: dict[str, object]) -> Execution:
@@ -102,7 +103,7 @@ TRUTH = {
 }
 
 
-@pytest.mark.parametrize("name", TRUTH)
+@pytest.mark.parametrize("name", some(TRUTH, 3))
 def test_what_the_makers_of_recordings_state(name: str) -> None:
     found = open_attributed(str(recording(name)))
     known = execution(found, device_times(found))
