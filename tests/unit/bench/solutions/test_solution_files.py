@@ -63,6 +63,29 @@ def test_solutions_know_nothing_of_solscope(path: Path) -> None:
             assert not (node.module or "").startswith("solscope")
 
 
+def names_in(path: Path) -> set[str]:
+    """Functions and constants of a file."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*/*.py")), ids=lambda path: path.stem)
+def test_what_is_imported_from_files_beside_is_there(path: Path) -> None:
+    # Where Triton lacks Gluon, such an import may fail, and another kernel runs: so does a typo.
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            beside = path.with_name(f"{node.module}.py")
+            if beside.exists():
+                assert {alias.name for alias in node.names} <= names_in(beside)
+
+
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_libraries_say_what_they_need(name: str) -> None:
     about = tomllib.loads((FOLDER / name / "solution.toml").read_text(encoding="utf-8"))

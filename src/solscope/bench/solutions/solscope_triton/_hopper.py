@@ -1,9 +1,14 @@
-"""Paged causal attention for Hopper: one warp copies pages, two groups of four multiply.
+"""Attention for Hopper, paged and causal or packed and full: one warp copies, twelve multiply.
 
-A program has 128 rows, each a query head of a token: all query heads of one key head, so that they
-share its keys. Heads of 72 or 80 values are 64 and a rest of 16, not padded to 128. While a group
-of warps computes the weights of one tile of keys, its tensor cores sum up the values of the one
-before, and the other group's take turns with it. Short prompts: `_short_prompts.py`.
+A program has 192 rows, each a query head of a token: all query heads of one key head, so that they
+share its keys. Heads of 72 or 80 values are 64 and a rest of 16, not padded to 128. While one group
+of warps computes weights, the tensor cores work for the other two.
+
+Weights are powers above the largest score of a row in the *first* tile of keys, not in all so far:
+then nothing waits for a maximum, and sums need no rescaling. A floating-point number keeps its
+precision however large it is, so the result is the same, unless the sums leave the range of
+numbers. Then all is computed again with the largest score so far. Short prompts:
+`_short_prompts.py`.
 """
 
 import torch
@@ -24,6 +29,8 @@ PAGE = 16
 """Keys per page: the rows of one copy."""
 TILE = 128
 """Keys per step."""
+ROWS = 192
+"""Rows of a program."""
 
 
 @gluon.jit
@@ -41,12 +48,27 @@ def copy_tile(
     KEYS: gl.constexpr,
     MAIN: gl.constexpr,
     REST: gl.constexpr,
+    PAGED: gl.constexpr,
 ):
-    """Copy the pages of one tile; `full` is signaled when all are there."""
+    """Copy the pages of one tile; `full` is signaled when all are there.
+
+    Without pages, `last_page` is the first row of the sequence.
+    """
     PAGES: gl.constexpr = KEYS // 16
     HALVES: gl.constexpr = MAIN // 64
     mbarrier.expect(full, KEYS * (MAIN + REST) * 2)
-    for page in gl.static_range(PAGES):
+    if not PAGED:
+        WIDE: gl.constexpr = gl.NVMMASharedLayout(128, 16)
+        NARROW: gl.constexpr = gl.NVMMASharedLayout(REST * 2 or 32, 16)
+        row = last_page + tile * KEYS
+        COUNT: gl.constexpr = main_tiles.shape[0] // PAGES
+        for half in gl.static_range(HALVES):
+            place = tile_of(main_tiles, stage * HALVES + half, COUNT, KEYS, 64, WIDE)
+            tma.async_copy_global_to_shared(main_source, [row, column + 64 * half], full, place)
+        if REST:
+            place = tile_of(rest_tiles, stage, COUNT // HALVES, KEYS, REST, NARROW)
+            tma.async_copy_global_to_shared(rest_source, [row, column + MAIN], full, place)
+    for page in gl.static_range(PAGES if PAGED else 0):
         # Behind the last page it is copied again: its scores are masked.
         row = gl.load(pages + gl.minimum(tile * PAGES + page, last_page)) * 16
         for half in gl.static_range(HALVES):
@@ -66,26 +88,95 @@ def tile_of(
 
 
 @gluon.jit
-def weigh(scores, tile, position, best, total, scale, visible, KEYS: gl.constexpr, S: gl.constexpr):
-    """Weights of a tile of keys, and the state of the softmax with them.
-
-    Every row sees the first key of its sequence, so that `best` is finite from the first tile on.
-    """
+def hide(scores, tile, position, visible, KEYS: gl.constexpr, S: gl.constexpr):
+    """Scores of keys that a row does not see are -inf."""
     if (tile + 1) * KEYS > visible:
         key = tile * KEYS + gl.arange(0, KEYS, gl.SliceLayout(0, S))
         scores = gl.where(key[None, :] <= position[:, None], scores, float("-inf"))
-    higher = gl.maximum(best, gl.max(scores, 1) * scale)
-    shrink = gl.exp2(best - higher)
-    weights = gl.exp2(scores * scale - higher[:, None])
-    return weights, higher, shrink, total * shrink + gl.sum(weights, 1)
+    return scores
 
 
 @gluon.jit
-def clear_unused(values, tile, length, KEYS: gl.constexpr, COPY: gl.constexpr):
-    """Zero behind the last key: the cache may hold anything there, and 0 times NaN is NaN."""
+def clear_rows(values, tile, length, KEYS: gl.constexpr, COPY: gl.constexpr):
     key = tile * KEYS + gl.arange(0, KEYS, gl.SliceLayout(1, COPY))
     kept = gl.where((key < length)[:, None], values.load(COPY), 0.0)
     values.store(kept.to(values.dtype))
+
+
+@gluon.jit
+def clear_unused(
+    v_main,
+    v_rest,
+    v_full,
+    count,
+    tile,
+    length,
+    KEYS: gl.constexpr,
+    MAIN: gl.constexpr,
+    REST: gl.constexpr,
+    STAGES: gl.constexpr,
+    WIDE: gl.constexpr,
+    NARROW: gl.constexpr,
+):
+    """Zero behind the last key: the cache may hold anything there, and 0 times NaN is NaN."""
+    COPY: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    COPY_REST: gl.constexpr = gl.BlockedLayout([1, 8], [16, 2], [4, 1], [1, 0])
+    if (tile + 1) * KEYS > length:
+        stage = count % STAGES
+        mbarrier.wait(v_full.index(stage), (count // STAGES) & 1)
+        clear_rows(tile_of(v_main, stage, STAGES, KEYS, MAIN, WIDE), tile, length, KEYS, COPY)
+        if REST:
+            rest = tile_of(v_rest, stage, STAGES, KEYS, REST, NARROW)
+            clear_rows(rest, tile, length, KEYS, COPY_REST)
+        fence_async_shared()
+        gl.thread_barrier()
+
+
+@gluon.jit
+def failed(flags):
+    """Whether a group found sums that are too large."""
+    FLAGS: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    return gl.max(flags.load(FLAGS), 0) > 0
+
+
+@gluon.jit
+def copy_one(
+    k_source,
+    v_source,
+    k_rest_source,
+    v_rest_source,
+    k_main,
+    v_main,
+    k_rest,
+    v_rest,
+    k_full,
+    v_full,
+    k_empty,
+    v_empty,
+    pages,
+    last_page,
+    column,
+    tile,
+    count,
+    KEYS: gl.constexpr,
+    MAIN: gl.constexpr,
+    REST: gl.constexpr,
+    STAGES: gl.constexpr,
+    PAGED: gl.constexpr,
+):
+    """Copy keys and values of one tile into the buffers that are next."""
+    stage = count % STAGES
+    free = ((count // STAGES) & 1) ^ 1
+    mbarrier.wait(k_empty.index(stage), free)
+    copy_tile(
+        k_source, k_rest_source, k_main, k_rest, k_full.index(stage), tile, stage, pages,
+        last_page, column, KEYS, MAIN, REST, PAGED,
+    )  # fmt: skip
+    mbarrier.wait(v_empty.index(stage), free)
+    copy_tile(
+        v_source, v_rest_source, v_main, v_rest, v_full.index(stage), tile, stage, pages,
+        last_page, column, KEYS, MAIN, REST, PAGED,
+    )  # fmt: skip
 
 
 @gluon.jit
@@ -102,6 +193,8 @@ def copy_keys(
     v_full,
     k_empty,
     v_empty,
+    verdict,
+    flags,
     pages,
     last_page,
     column,
@@ -110,21 +203,23 @@ def copy_keys(
     MAIN: gl.constexpr,
     REST: gl.constexpr,
     STAGES: gl.constexpr,
+    PAGED: gl.constexpr,
 ):
-    """The copying warp: tile after tile into STAGES buffers."""
+    """The copying warp: tile after tile into STAGES buffers, again where a group asks for it."""
     for tile in range(tiles):
-        stage = tile % STAGES
-        free = ((tile // STAGES) & 1) ^ 1
-        mbarrier.wait(k_empty.index(stage), free)
-        copy_tile(
-            k_source, k_rest_source, k_main, k_rest, k_full.index(stage), tile, stage, pages,
-            last_page, column, KEYS, MAIN, REST,
+        copy_one(
+            k_source, v_source, k_rest_source, v_rest_source, k_main, v_main, k_rest, v_rest,
+            k_full, v_full, k_empty, v_empty, pages, last_page, column, tile, tile,
+            KEYS, MAIN, REST, STAGES, PAGED,
         )  # fmt: skip
-        mbarrier.wait(v_empty.index(stage), free)
-        copy_tile(
-            v_source, v_rest_source, v_main, v_rest, v_full.index(stage), tile, stage, pages,
-            last_page, column, KEYS, MAIN, REST,
-        )  # fmt: skip
+    mbarrier.wait(verdict, 0)
+    if failed(flags):
+        for tile in range(tiles):
+            copy_one(
+                k_source, v_source, k_rest_source, v_rest_source, k_main, v_main, k_rest, v_rest,
+                k_full, v_full, k_empty, v_empty, pages, last_page, column, tile, tiles + tile,
+                KEYS, MAIN, REST, STAGES, PAGED,
+            )  # fmt: skip
 
 
 @gluon.jit
@@ -156,6 +251,80 @@ def start_scores(
 
 
 @gluon.jit
+def start_sums(
+    left,
+    sums,
+    sums_rest,
+    v_main,
+    v_rest,
+    v_full,
+    count,
+    KEYS: gl.constexpr,
+    MAIN: gl.constexpr,
+    REST: gl.constexpr,
+    STAGES: gl.constexpr,
+    SUMS_REST: gl.constexpr,
+    WIDE: gl.constexpr,
+    NARROW: gl.constexpr,
+):
+    """Sums of values with the weights `left`, under way."""
+    stage = count % STAGES
+    mbarrier.wait(v_full.index(stage), (count // STAGES) & 1)
+    values = tile_of(v_main, stage, STAGES, KEYS, MAIN, WIDE)
+    sums = warpgroup_mma(left, values, sums, is_async=True)
+    if REST:
+        values = tile_of(v_rest, stage, STAGES, KEYS, REST, NARROW)
+        left_rest = gl.convert_layout(left, gl.DotOperandLayout(0, SUMS_REST, 2))
+        sums_rest = warpgroup_mma(left_rest, values, sums_rest, is_async=True)
+    return sums, sums_rest
+
+
+@gluon.jit
+def wait_sums(sums, sums_rest, REST: gl.constexpr):
+    """Sums, when they are there."""
+    if REST:
+        sums, sums_rest = warpgroup_mma_wait(0, deps=[sums, sums_rest])
+    else:
+        sums = warpgroup_mma_wait(0, deps=[sums])
+    return sums, sums_rest
+
+
+@gluon.jit
+def sum_part(weights, KEYS: gl.constexpr):
+    """Sums within each thread: four per row."""
+    return gl.sum(gl.sum(weights.reshape([64, KEYS // 8, 4, 2]), 3), 1)
+
+
+@gluon.jit
+def weigh(scores, best, scale):
+    """Weights: powers above `best`."""
+    return gl.exp2(scores * scale - best[:, None])
+
+
+@gluon.jit
+def places(
+    first_row,
+    begin,
+    first_token,
+    queried,
+    kv_head,
+    q_row,
+    column,
+    WIDTH: gl.constexpr,
+    GROUP: gl.constexpr,
+    DIM: gl.constexpr,
+    COPY: gl.constexpr,
+):
+    """Where values `column` to `column + WIDTH` of 64 rows are, and whether there are such."""
+    row = first_row + gl.arange(0, 64, gl.SliceLayout(1, COPY))
+    dim = column + gl.arange(0, WIDTH, gl.SliceLayout(0, COPY))
+    token = first_token + row // GROUP
+    valid = (row < (192 // GROUP) * GROUP) & (token < queried)
+    place = (begin + token).to(gl.int64) * q_row + (kv_head * GROUP + row % GROUP) * DIM
+    return place[:, None] + dim[None, :], valid[:, None] & (dim < DIM)[None, :]
+
+
+@gluon.jit
 def attend(
     q,
     out,
@@ -169,6 +338,9 @@ def attend(
     v_full,
     k_empty,
     v_empty,
+    verdict,
+    flags,
+    starts_here,
     begin,
     first_token,
     queried,
@@ -183,11 +355,14 @@ def attend(
     MAIN: gl.constexpr,
     REST: gl.constexpr,
     STAGES: gl.constexpr,
-    TOKENS: gl.constexpr,
+    CAUSAL: gl.constexpr,
     WHICH: gl.constexpr,
 ):
     """One group of warps: 64 rows over all tiles."""
+    TOKENS: gl.constexpr = 192 // GROUP
     dtype: gl.constexpr = q_main.dtype
+    # Up to this sum, the type can hold every weight, and fp32 their products with values.
+    MOST: gl.constexpr = 1e18 if dtype == gl.bfloat16 else 3e4
     NARROW_WIDTH: gl.constexpr = REST or 16
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
     SUMS: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, MAIN, 16])
@@ -197,25 +372,28 @@ def attend(
     COPY: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
     COPY_REST: gl.constexpr = gl.BlockedLayout([1, 8], [16, 2], [4, 1], [1, 0])
     LEFT: gl.constexpr = gl.DotOperandLayout(0, SUMS, 2)
-    LEFT_REST: gl.constexpr = gl.DotOperandLayout(0, SUMS_REST, 2)
     q_main = q_main.index(WHICH)
     q_rest = q_rest.index(WHICH)
-    row = WHICH * 64 + gl.arange(0, 64, gl.SliceLayout(1, COPY))
-    dim = gl.arange(0, MAIN, gl.SliceLayout(0, COPY))
-    token = first_token + row // GROUP
-    valid = (row < TOKENS * GROUP) & (token < queried)
-    place = (begin + token).to(gl.int64) * q_row + (kv_head * GROUP + row % GROUP) * DIM
-    place = place[:, None] + dim[None, :]
-    q_main.store(gl.load(q + place, mask=valid[:, None], other=0.0))
+    first_row = WHICH * 64
+    place, valid = places(
+        first_row, begin, first_token, queried, kv_head, q_row, 0, MAIN, GROUP, DIM, COPY
+    )
+    q_main.store(gl.load(q + place, mask=valid, other=0.0))
     if REST:
-        row_r = WHICH * 64 + gl.arange(0, 64, gl.SliceLayout(1, COPY_REST))
-        dim_r = MAIN + gl.arange(0, REST, gl.SliceLayout(0, COPY_REST))
-        token_r = first_token + row_r // GROUP
-        valid_r = (row_r < TOKENS * GROUP) & (token_r < queried)
-        valid_r = valid_r[:, None] & (dim_r < DIM)[None, :]
-        place_r = (begin + token_r).to(gl.int64) * q_row + (kv_head * GROUP + row_r % GROUP) * DIM
-        place_r = place_r[:, None] + dim_r[None, :]
-        q_rest.store(gl.load(q + place_r, mask=valid_r, other=0.0))
+        place, valid = places(
+            first_row,
+            begin,
+            first_token,
+            queried,
+            kv_head,
+            q_row,
+            MAIN,
+            REST,
+            GROUP,
+            DIM,
+            COPY_REST,
+        )
+        q_rest.store(gl.load(q + place, mask=valid, other=0.0))
     fence_async_shared()
     gl.thread_barrier()
     offset = length - queried
@@ -223,9 +401,10 @@ def attend(
     token_s = first_token + row_s // GROUP
     position = gl.where((row_s < TOKENS * GROUP) & (token_s < queried), offset + token_s, 0)
     visible = offset + first_token + (WHICH * 64) // GROUP + 1
+    if not CAUSAL:
+        position = gl.full([64], 0, gl.int32, gl.SliceLayout(1, S)) + length - 1
+        visible = length
 
-    best = gl.full([64], float("-inf"), gl.float32, gl.SliceLayout(1, S))
-    total = gl.zeros([64], gl.float32, gl.SliceLayout(1, S))
     sums = gl.zeros([64, MAIN], gl.float32, SUMS)
     sums_rest = gl.zeros([64, NARROW_WIDTH], gl.float32, SUMS_REST)
     started = start_scores(
@@ -233,72 +412,108 @@ def attend(
     )
     scores = warpgroup_mma_wait(0, deps=[started])
     mbarrier.arrive(k_empty.index(0))
-    weights, best, shrink, total = weigh(scores, 0, position, best, total, scale, visible, KEYS, S)
+    scores = hide(scores, 0, position, visible, KEYS, S)
+    best = gl.max(scores, 1) * scale
+    weights = weigh(scores, best, scale)
+    part = sum_part(weights, KEYS)
     left = gl.convert_layout(weights.to(dtype), LEFT)
     for tile in range(1, tiles):
+        before = tile - 1
+        sums, sums_rest = start_sums(
+            left, sums, sums_rest, v_main, v_rest, v_full, before,
+            KEYS, MAIN, REST, STAGES, SUMS_REST, WIDE, NARROW,
+        )  # fmt: skip
+        sums, sums_rest = wait_sums(sums, sums_rest, REST)
+        mbarrier.arrive(v_empty.index(before % STAGES))
         started = start_scores(
-            q_main,
-            q_rest,
-            k_main,
-            k_rest,
-            k_full,
-            tile,
-            KEYS,
-            MAIN,
-            REST,
-            STAGES,
-            S,
-            WIDE,
-            NARROW,
+            q_main, q_rest, k_main, k_rest, k_full, tile, KEYS, MAIN, REST, STAGES, S, WIDE, NARROW
         )
-        before = (tile - 1) % STAGES
-        mbarrier.wait(v_full.index(before), ((tile - 1) // STAGES) & 1)
-        values = tile_of(v_main, before, STAGES, KEYS, MAIN, WIDE)
-        summing = warpgroup_mma(left, values, sums, is_async=True)
-        if REST:
-            values = tile_of(v_rest, before, STAGES, KEYS, REST, NARROW)
-            left_rest = gl.convert_layout(left, LEFT_REST)
-            summing_rest = warpgroup_mma(left_rest, values, sums_rest, is_async=True)
-            scores = warpgroup_mma_wait(2, deps=[started])
-        else:
-            scores = warpgroup_mma_wait(1, deps=[started])
+        scores = warpgroup_mma_wait(0, deps=[started])
         mbarrier.arrive(k_empty.index(tile % STAGES))
-        weights, best, shrink, total = weigh(
-            scores, tile, position, best, total, scale, visible, KEYS, S
-        )
-        if REST:
-            sums, sums_rest = warpgroup_mma_wait(0, deps=[summing, summing_rest])
-        else:
-            sums = warpgroup_mma_wait(0, deps=[summing])
-        mbarrier.arrive(v_empty.index(before))
-        sums = sums * gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))[:, None]
-        if REST:
-            sums_rest = sums_rest * gl.convert_layout(shrink, gl.SliceLayout(1, SUMS_REST))[:, None]
+        scores = hide(scores, tile, position, visible, KEYS, S)
+        weights = weigh(scores, best, scale)
+        part += sum_part(weights, KEYS)
         left = gl.convert_layout(weights.to(dtype), LEFT)
     last = tiles - 1
-    before = last % STAGES
-    mbarrier.wait(v_full.index(before), (last // STAGES) & 1)
-    values = tile_of(v_main, before, STAGES, KEYS, MAIN, WIDE)
-    if tiles * KEYS > length:
-        clear_unused(values, last, length, KEYS, COPY)
-        if REST:
-            rest = tile_of(v_rest, before, STAGES, KEYS, REST, NARROW)
-            clear_unused(rest, last, length, KEYS, COPY_REST)
-        fence_async_shared()
-        gl.thread_barrier()
-    sums = warpgroup_mma(left, values, sums)
+    clear_unused(v_main, v_rest, v_full, last, last, length, KEYS, MAIN, REST, STAGES, WIDE, NARROW)
+    sums, sums_rest = start_sums(
+        left, sums, sums_rest, v_main, v_rest, v_full, last,
+        KEYS, MAIN, REST, STAGES, SUMS_REST, WIDE, NARROW,
+    )  # fmt: skip
+    sums, sums_rest = wait_sums(sums, sums_rest, REST)
+    mbarrier.arrive(v_empty.index(last % STAGES))
+    total = gl.convert_layout(gl.sum(part, 1), gl.SliceLayout(1, S))
+    flag = gl.where(total < MOST, 0, 1)
+    flags.slice(WHICH * 64, 64).store(flag)
+    if WHICH == 2:
+        flags.slice(192, 64).store(flag)
+    fence_async_shared()
+    gl.thread_barrier()
+    mbarrier.arrive(verdict)
+    mbarrier.wait(verdict, 0)
+    if failed(flags):
+        best = gl.full([64], float("-inf"), gl.float32, gl.SliceLayout(1, S))
+        total = gl.zeros([64], gl.float32, gl.SliceLayout(1, S))
+        sums = gl.zeros([64, MAIN], gl.float32, SUMS)
+        sums_rest = gl.zeros([64, NARROW_WIDTH], gl.float32, SUMS_REST)
+        for tile in range(tiles):
+            count = tiles + tile
+            started = start_scores(
+                q_main, q_rest, k_main, k_rest, k_full, count, KEYS, MAIN, REST, STAGES, S, WIDE,
+                NARROW,
+            )  # fmt: skip
+            scores = warpgroup_mma_wait(0, deps=[started])
+            mbarrier.arrive(k_empty.index(count % STAGES))
+            scores = hide(scores, tile, position, visible, KEYS, S)
+            higher = gl.maximum(best, gl.max(scores, 1) * scale)
+            shrink = gl.exp2(best - higher)
+            best = higher
+            weights = weigh(scores, best, scale)
+            total = total * shrink + gl.sum(weights, 1)
+            sums = sums * gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))[:, None]
+            if REST:
+                shrunk = gl.convert_layout(shrink, gl.SliceLayout(1, SUMS_REST))
+                sums_rest = sums_rest * shrunk[:, None]
+            left = gl.convert_layout(weights.to(dtype), LEFT)
+            clear_unused(
+                v_main, v_rest, v_full, count, tile, length,
+                KEYS, MAIN, REST, STAGES, WIDE, NARROW,
+            )  # fmt: skip
+            sums, sums_rest = start_sums(
+                left, sums, sums_rest, v_main, v_rest, v_full, count,
+                KEYS, MAIN, REST, STAGES, SUMS_REST, WIDE, NARROW,
+            )  # fmt: skip
+            sums, sums_rest = wait_sums(sums, sums_rest, REST)
+            mbarrier.arrive(v_empty.index(count % STAGES))
     # By way of the queries' place, so that whole rows are written.
     share = 1.0 / gl.convert_layout(total, gl.SliceLayout(1, SUMS))
     q_main.store((sums * share[:, None]).to(dtype))
     gl.thread_barrier()
-    gl.store(out + place, q_main.load(COPY), mask=valid[:, None])
+    # Places are computed again, in a way that the compiler cannot see: kept, they take registers
+    # that the loop needs.
+    first_row += gl.load(starts_here, volatile=True) - begin
+    place, valid = places(
+        first_row, begin, first_token, queried, kv_head, q_row, 0, MAIN, GROUP, DIM, COPY
+    )
+    gl.store(out + place, q_main.load(COPY), mask=valid)
     if REST:
-        values = tile_of(v_rest, before, STAGES, KEYS, REST, NARROW)
-        sums_rest = warpgroup_mma(gl.convert_layout(left, LEFT_REST), values, sums_rest)
         share = 1.0 / gl.convert_layout(total, gl.SliceLayout(1, SUMS_REST))
         q_rest.store((sums_rest * share[:, None]).to(dtype))
         gl.thread_barrier()
-        gl.store(out + place_r, q_rest.load(COPY_REST), mask=valid_r)
+        place, valid = places(
+            first_row,
+            begin,
+            first_token,
+            queried,
+            kv_head,
+            q_row,
+            MAIN,
+            REST,
+            GROUP,
+            DIM,
+            COPY_REST,
+        )
+        gl.store(out + place, q_rest.load(COPY_REST), mask=valid)
 
 
 @gluon.jit
@@ -322,8 +537,10 @@ def long_kernel(
     REST: gl.constexpr,
     KEYS: gl.constexpr,
     STAGES: gl.constexpr,
+    PAGED: gl.constexpr,
+    CAUSAL: gl.constexpr,
 ):
-    TOKENS: gl.constexpr = 128 // GROUP
+    TOKENS: gl.constexpr = 192 // GROUP
     PAGES: gl.constexpr = KEYS // 16
     dtype: gl.constexpr = q.dtype.element_ty
     NARROW_WIDTH: gl.constexpr = REST or 16
@@ -340,8 +557,15 @@ def long_kernel(
     if first_token >= queried:
         return
     length = gl.load(lengths + sequence)
-    q_main = gl.allocate_shared_memory(dtype, [2, 64, MAIN], WIDE)
-    q_rest = gl.allocate_shared_memory(dtype, [2, 64, NARROW_WIDTH], NARROW)
+    pages = table
+    if PAGED:
+        pages += sequence.to(gl.int64) * table_row
+        first_row = (length - 1) // 16
+    else:
+        first_row = length
+        length = gl.load(lengths + sequence + 1) - first_row
+    q_main = gl.allocate_shared_memory(dtype, [3, 64, MAIN], WIDE)
+    q_rest = gl.allocate_shared_memory(dtype, [3, 64, NARROW_WIDTH], NARROW)
     k_main = gl.allocate_shared_memory(dtype, [STAGES * MAIN // 64 * PAGES, 16, 64], WIDE)
     v_main = gl.allocate_shared_memory(dtype, [STAGES * MAIN // 64 * PAGES, 16, 64], WIDE)
     k_rest = k_main
@@ -353,55 +577,118 @@ def long_kernel(
     v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    verdict = gl.allocate_shared_memory(gl.int64, [1], BARRIER)
+    flags = gl.allocate_shared_memory(gl.int32, [256], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    mbarrier.init(verdict, count=3)
     for stage in gl.static_range(STAGES):
         mbarrier.init(k_full.index(stage), count=1)
         mbarrier.init(v_full.index(stage), count=1)
-        mbarrier.init(k_empty.index(stage), count=2)
-        mbarrier.init(v_empty.index(stage), count=2)
-    end = gl.minimum(length - queried + gl.minimum(first_token + TOKENS, queried), length)
+        mbarrier.init(k_empty.index(stage), count=3)
+        mbarrier.init(v_empty.index(stage), count=3)
+    end = length
+    if CAUSAL:
+        end = gl.minimum(length - queried + gl.minimum(first_token + TOKENS, queried), length)
     tiles = (end + KEYS - 1) // KEYS
-    pages = table + sequence.to(gl.int64) * table_row
-    last_page = (length - 1) // 16
     gl.warp_specialize(
         [
             (attend, (
                 q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full, k_empty,
-                v_empty, begin, first_token, queried, length, kv_head, q_row, tiles, scale,
-                GROUP, DIM, KEYS, MAIN, REST, STAGES, TOKENS, 0,
+                v_empty, verdict, flags, starts + sequence, begin, first_token, queried, length,
+                kv_head, q_row, tiles, scale,
+                GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 0,
             )),
             (attend, (
                 q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full, k_empty,
-                v_empty, begin, first_token, queried, length, kv_head, q_row, tiles, scale,
-                GROUP, DIM, KEYS, MAIN, REST, STAGES, TOKENS, 1,
+                v_empty, verdict, flags, starts + sequence, begin, first_token, queried, length,
+                kv_head, q_row, tiles, scale,
+                GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 1,
+            )),
+            (attend, (
+                q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full, k_empty,
+                v_empty, verdict, flags, starts + sequence, begin, first_token, queried, length,
+                kv_head, q_row, tiles, scale,
+                GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 2,
             )),
             (copy_keys, (
                 k_source, v_source, k_rest_source, v_rest_source, k_main, v_main, k_rest, v_rest,
-                k_full, v_full, k_empty, v_empty, pages, last_page, kv_head * DIM, tiles,
-                KEYS, MAIN, REST, STAGES,
+                k_full, v_full, k_empty, v_empty, verdict, flags, pages, first_row,
+                kv_head * DIM, tiles, KEYS, MAIN, REST, STAGES, PAGED,
             )),
         ],
-        [4, 1],
-        [232, 40],
+        [4, 4, 1],
+        [160, 160, 32],
     )  # fmt: skip
 
 
-def pages_of(cache: torch.Tensor, width: int) -> TensorDescriptor:
-    """Copies of `width` values of one page."""
-    rows = cache.view(cache.shape[0] * cache.shape[1], -1)
-    return TensorDescriptor.from_tensor(rows, [PAGE, width], gl.NVMMASharedLayout(2 * width, 16))
+def copies(rows: torch.Tensor, keys: int, width: int) -> TensorDescriptor:
+    """Copies of `keys` rows by `width` values."""
+    return TensorDescriptor.from_tensor(rows, [keys, width], gl.NVMMASharedLayout(2 * width, 16))
 
 
-def supports(q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> bool:
-    """Hopper, pages of 16 keys in a dense cache, heads of 64 to 80 or 128 values."""
+def runs_here(q: torch.Tensor, *others: torch.Tensor) -> bool:
+    """Hopper, and dense heads of 64 to 80 or 128 values."""
     return (
         q.is_cuda
         and torch.cuda.get_device_capability(q.device)[0] == 9
-        and k_cache.shape[1] == PAGE
         and q.dtype in (torch.bfloat16, torch.float16)
         and q.shape[2] in (64, 72, 80, 128)
-        and q.shape[1] // k_cache.shape[2] <= 16
-        and all(tensor.is_contiguous() for tensor in (q, k_cache, v_cache))
+        and all(tensor.is_contiguous() for tensor in (q, *others))
     )
+
+
+def supports(q: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> bool:
+    """Also pages of 16 keys, and up to 16 query heads to a key head."""
+    return (
+        runs_here(q, k_cache, v_cache)
+        and k_cache.shape[1] == PAGE
+        and q.shape[1] // k_cache.shape[2] <= 16
+    )
+
+
+def start(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    starts: torch.Tensor,
+    lengths: torch.Tensor,
+    table: torch.Tensor,
+    longest_q: int,
+    scale: float,
+    *,
+    paged: bool,
+) -> torch.Tensor:
+    """Run the kernel on rows of `keys` and `values`: [..., heads, dim]."""
+    _, heads, dim = q.shape
+    kv_heads, sequences = keys.shape[-2], len(starts) - 1
+    group = heads // kv_heads
+    out = torch.empty_like(q)
+    main, rest = (128, 0) if dim == 128 else (64, 16 * (dim > 64))
+    rows = (keys.view(-1, kv_heads * dim), values.view(-1, kv_heads * dim))
+    height = PAGE if paged else TILE
+    sources = [copies(each, height, width) for width in (64, rest or 64) for each in rows]
+    blocks = triton.cdiv(longest_q, ROWS // group) * sequences
+    long_kernel[(kv_heads, blocks)](
+        q,
+        out,
+        *sources,
+        starts,
+        lengths,
+        table,
+        scale * LOG2_E,
+        sequences,
+        q.stride(0),
+        table.stride(0),
+        GROUP=group,
+        DIM=dim,
+        MAIN=main,
+        REST=rest,
+        KEYS=TILE,
+        STAGES=2 if main == 128 else 3,
+        PAGED=paged,
+        CAUSAL=paged,
+        num_warps=4,
+    )
+    return out
 
 
 def attention(
@@ -412,35 +699,20 @@ def attention(
     lengths: torch.Tensor,
     table: torch.Tensor,
     longest_q: int,
-    longest_k: int,
     scale: float,
 ) -> torch.Tensor:
-    """Attention of every token over the keys of its sequence up to itself."""
-    _, heads, dim = q.shape
-    kv_heads, sequences = k_cache.shape[2], len(lengths)
-    group = heads // kv_heads
-    out = torch.empty_like(q)
-    k_source, v_source = pages_of(k_cache, 64), pages_of(v_cache, 64)
-    tensors = (starts, lengths, table, scale * LOG2_E)
-    strides = (q.stride(0), table.stride(0))
-    main, rest = (128, 0) if dim == 128 else (64, 16 * (dim > 64))
-    rests = (pages_of(k_cache, rest), pages_of(v_cache, rest)) if rest else (k_source, v_source)
-    blocks = triton.cdiv(longest_q, 128 // group) * sequences
-    long_kernel[(kv_heads, blocks)](
-        q,
-        out,
-        k_source,
-        v_source,
-        *rests,
-        *tensors,
-        sequences,
-        *strides,
-        GROUP=group,
-        DIM=dim,
-        MAIN=main,
-        REST=rest,
-        KEYS=TILE,
-        STAGES=2 if main == 128 else 3,
-        num_warps=4,
-    )
-    return out
+    """Attention of every token over the keys of its sequence up to itself, in pages."""
+    return start(q, k_cache, v_cache, starts, lengths, table, longest_q, scale, paged=True)
+
+
+def full_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_starts: torch.Tensor,
+    k_starts: torch.Tensor,
+    longest_q: int,
+    scale: float,
+) -> torch.Tensor:
+    """Attention of every token over all keys of its sequence, packed one after the other."""
+    return start(q, k, v, q_starts, k_starts, k_starts, longest_q, scale, paged=False)

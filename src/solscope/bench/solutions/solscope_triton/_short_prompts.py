@@ -10,7 +10,7 @@ sequence come in while the first ones are still needed.
 """
 
 import torch
-from _hopper import LOG2_E, clear_unused, copy_tile, pages_of, tile_of
+from _hopper import LOG2_E, PAGE, clear_rows, copies, copy_tile, tile_of
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -74,6 +74,7 @@ def copy_sequences(
                     KEYS,
                     DIM,
                     0,
+                    True,
                 )
                 copy_tile(
                     v_source,
@@ -89,6 +90,7 @@ def copy_sequences(
                     KEYS,
                     DIM,
                     0,
+                    True,
                 )
             else:
                 mbarrier.arrive(k_full.index(tile))
@@ -263,9 +265,7 @@ def attend_sequences(
             left = gl.convert_layout(weights.to(dtype), LEFT)
             mbarrier.wait(v_full.index(last), turn & 1)
             if (last + 1) * KEYS > length:
-                clear_unused(
-                    tile_of(v_main, last, TILES, KEYS, DIM, WIDE), last, length, KEYS, COPY
-                )
+                clear_rows(tile_of(v_main, last, TILES, KEYS, DIM, WIDE), last, length, KEYS, COPY)
                 fence_async_shared()
                 gl.thread_barrier()
             for back in range(1, tiles):
@@ -532,8 +532,7 @@ def attention(
         out,
         rows_of(q),
         rows_of(out),
-        pages_of(k_cache, 64),
-        pages_of(v_cache, 64),
+        *(copies(cache.flatten(0, 1).flatten(1), PAGE, 64) for cache in (k_cache, v_cache)),
         starts,
         lengths,
         table,

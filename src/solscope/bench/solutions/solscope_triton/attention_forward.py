@@ -1,11 +1,17 @@
 """Full attention over packed sequences, a block of queries per program.
 
-Heads of 72 or 80 values are 64 and a rest of 16, not padded to 128.
+Heads of 72 or 80 values are 64 and a rest of 16, not padded to 128. On Hopper long sequences take
+the kernel of `_hopper.py`.
 """
 
 import torch
 import triton
 import triton.language as tl
+
+try:
+    from _hopper import full_attention, runs_here
+except ImportError:  # A Triton without Gluon.
+    runs_here = None
 
 LOG2_E = 1.4426950408889634
 
@@ -108,11 +114,16 @@ def run(
 ) -> torch.Tensor:
     """Attention of every token over the keys of its sequence."""
     _, heads, dim = q.shape
+    sequences = len(cu_seqlens_q) - 1
+    # One sequence: of several, some may have no keys, or be much shorter than the longest.
+    long = sequences == 1 and max_seqlen_q >= 1024 and max_seqlen_k > 0
+    if long and runs_here is not None and runs_here(q, k, v):
+        return full_attention(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, softmax_scale)
     split = 64 < dim <= 80
     main = 64 if split else triton.next_power_of_2(dim)
     rows = 128 if max_seqlen_q > 64 and main <= 128 else 64
     out = torch.empty_like(q)
-    attend_kernel[(triton.cdiv(max_seqlen_q, rows), heads, len(cu_seqlens_q) - 1)](
+    attend_kernel[(triton.cdiv(max_seqlen_q, rows), heads, sequences)](
         q,
         k,
         v,

@@ -180,9 +180,8 @@ def run(
         )
     # Blocks are counted by the longest prompt: not where most are much shorter.
     if hopper and sequences * max_seqlen_q <= 4 * tokens:
-        lengths = (max_seqlen_q, max_seqlen_k)
         return attention(
-            q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, *lengths, softmax_scale
+            q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, max_seqlen_q, softmax_scale
         )
     width = triton.next_power_of_2(dim)
     rows = 128 if width <= 128 else 64
