@@ -112,6 +112,9 @@ def test_another_program_has_other_answers(tmp_path: Path) -> None:
     second.unlink()
     stamps.append(answer_cache._stamp_of(tmp_path))
     assert len(set(stamps)) == 3
+    kept = tmp_path / "__pycache__" / "rules.kept"
+    kept.parent.mkdir()
+    kept.write_text("1")  # As the first start leaves it.
     assert answer_cache._stamp_of(tmp_path) == stamps[-1]
 
 
