@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, AnyStr, cast
 
-from solscope.pattern_codes import compiled_pattern
-
 
 class _Lazy:
     def __init__(self, pattern: str | bytes, flags: int) -> None:
@@ -26,13 +24,7 @@ class _Lazy:
         """An attribute of the compiled expression, found here from now on."""
         if name.startswith("__"):  # such as `__deepcopy__`, which must not compile anything
             raise AttributeError(name)
-        text = self._pattern
-        pattern: re.Pattern[Any] = (
-            re.compile(text, self._flags)
-            if isinstance(text, bytes)
-            else compiled_pattern(text, self._flags)
-        )
-        value = getattr(pattern, name)
+        value = getattr(re.compile(self._pattern, self._flags), name)
         setattr(self, name, value)
         return value
 

@@ -12,7 +12,6 @@ import polars as pl
 from solscope.attribution.rules import Category, Rule, required_literals
 from solscope.errors import InputError
 from solscope.names import demangle, functor, short_name
-from solscope.pattern_codes import compiled_pattern
 from solscope.patterns import SlowSearchError, search_limit
 
 SEARCH_SECONDS = 2
@@ -149,14 +148,11 @@ class _Matcher:
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
-        return self._compiled(self.rule.pattern)
+        return re.compile(self.rule.pattern)
 
     @cached_property
     def op_regex(self) -> re.Pattern[str] | None:
-        return None if self.rule.op is None else self._compiled(self.rule.op)
-
-    def _compiled(self, pattern: str) -> re.Pattern[str]:
-        return compiled_pattern(pattern) if self._trusted else re.compile(pattern)
+        return None if self.rule.op is None else re.compile(self.rule.op)
 
     def search(self, text: str, op: str | None) -> re.Match[str] | None:
         if self.rule.op is not None and op is None:

@@ -86,7 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # A thread that scans a file needs the interpreter for a moment after each piece of it.
     sys.setswitchinterval(SWITCH_EVERY_S)
     code = run(arguments)
-    _keep_patterns()
     _leave(code, at_once=not _finish_cache())
 
 
@@ -105,21 +104,6 @@ def _leave(code: int, *, at_once: bool) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
-
-
-def _keep_patterns() -> None:
-    """Keep what was compiled for the next command, as Python keeps bytecode."""
-    codes = sys.modules.get("solscope.pattern_codes")
-    file = None if codes is None else codes.unkept()
-    if file is None:
-        return
-    from solscope.files import new_file
-
-    place, content = file
-    with contextlib.suppress(OSError, SolscopeError):
-        place.parent.mkdir(exist_ok=True)
-        with new_file(place) as work:
-            work.write_bytes(content)
 
 
 def _finish_cache() -> bool:

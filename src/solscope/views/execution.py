@@ -19,7 +19,6 @@ from solscope.arrays import holds, take
 from solscope.attribution import Attributed
 from solscope.attribution.graphs import graph_calls, replayed
 from solscope.intervals import overlap, union
-from solscope.pattern_codes import compiled_pattern
 from solscope.views.device_time import DeviceTime, bounds
 from solscope.views.percent import percent_of
 
@@ -281,7 +280,7 @@ def _dtypes(rows: pl.DataFrame, unknown: dict[str, str]) -> list[Share]:
 def _dtype(name: str | None, types: str | None) -> str | None:
     """The narrowest type of a kernel's operands: as recorded, else as its name states."""
     text = (name or "").lower()  # A damaged recording may not name it.
-    narrow = [dtype for dtype, pattern in _WORDS if compiled_pattern(pattern).search(text)]
+    narrow = [dtype for dtype, pattern in _WORDS if re.search(pattern, text)]
     if types:
         given = [dtype for dtype, word in _TYPES for text in _strings(types) if _is(word, text)]
         # A custom operator takes packed weights as bytes; the name of its kernel says more.
@@ -291,7 +290,7 @@ def _dtype(name: str | None, types: str | None) -> str | None:
 
 
 def _is(word: str, text: str) -> bool:
-    return compiled_pattern(word, re.IGNORECASE).search(text) is not None
+    return re.search(word, text, re.IGNORECASE) is not None
 
 
 def _narrower(a: str, b: str) -> str:
