@@ -150,14 +150,17 @@ def test_answers_about_a_store_are_made_ahead(
     assert opened(library, "/corpus?gpu=B200")[1]
     warm(library)
     pair = "/corpus?framework=vllm&gpu=B200"
-    for path in ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", pair, "/suite"):
+    paths = ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", pair, "/suite")
+    for path in paths:
         assert opened(library, path)[1] == set()
     kept = len(list((tmp_path / "disk_cache").iterdir()))
     again = Library([str(store)], disk_cache)
     monkeypatch.setattr(again.idle, "wait", lambda *_: None)
     warm(again)
     assert opened(again, "/corpus?gpu=B200")[1] == set()
-    assert len(list((tmp_path / "disk_cache").iterdir())) == kept
+    # Nothing is made again; an answer that a page asked for may have come only after the count.
+    assert kept > 10 * len(paths)
+    assert len(list((tmp_path / "disk_cache").iterdir())) <= kept + len(paths)
 
 
 def test_answers_about_the_suite_are_made_ahead_without_a_store(
