@@ -22,9 +22,9 @@ PARTS = ("_native", "attribution", "cache", "hardware", "operators", "readers")
 @cache
 def code_version() -> str:
     """Changes when reading or attribution may give another result."""
-    files = _files(PACKAGE, deep=False)
+    files = package_files(PACKAGE, deep=False)
     for package in PARTS:
-        files += _files(PACKAGE / package, deep=True)
+        files += package_files(PACKAGE / package, deep=True)
     # The scanner must not change a result, but a comparison of the two has to run both.
     return _version_of(files)
 
@@ -32,7 +32,7 @@ def code_version() -> str:
 @cache
 def program_version() -> str:
     """Changes when anything in the package does: for what views and pages make of a profile."""
-    return _version_of(_files(PACKAGE, deep=True))
+    return _version_of(package_files(PACKAGE, deep=True))
 
 
 def _version_of(files: list[tuple[str, int, int]]) -> str:
@@ -49,7 +49,8 @@ def _polars_version() -> str:
     return version("polars")
 
 
-def _files(folder: Path, *, deep: bool) -> list[tuple[str, int, int]]:
+def package_files(folder: Path, *, deep: bool) -> list[tuple[str, int, int]]:
+    """Path, size and date of files; what Python and the program keep in `__pycache__` is none."""
     files: list[tuple[str, int, int]] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -57,5 +58,5 @@ def _files(folder: Path, *, deep: bool) -> list[tuple[str, int, int]]:
                 stat = entry.stat()
                 files.append((entry.path, stat.st_size, stat.st_mtime_ns))
             elif deep and entry.name != "__pycache__":
-                files += _files(Path(entry.path), deep=True)
+                files += package_files(Path(entry.path), deep=True)
     return files

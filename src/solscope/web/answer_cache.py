@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from solscope.cache.code import package_files
 from solscope.cache.listing import ANSWERS, owned
 from solscope.cache.settings import make_private, settings
 from solscope.files import new_file
@@ -128,12 +129,6 @@ def code_stamp() -> str:
 
 
 def _stamp_of(package: Path) -> str:
-    """Of all files, not the newest alone: one may go, be put back, or have no date of its own.
-
-    What Python and the program keep in `__pycache__` may appear at any time and changes no answer.
-    """
-    found = (path for path in package.rglob("*") if path.suffix)
-    files = sorted(path for path in found if path.parent.name != "__pycache__")
-    stats = [(str(path), path.stat()) for path in files]
-    versions = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
+    """Of all files, not the newest alone: one may go, be put back, or have no date of its own."""
+    versions = sorted(package_files(package, deep=True))
     return hashlib.sha256(repr(versions).encode()).hexdigest()
