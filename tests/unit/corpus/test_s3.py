@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from solscope.cli import run
 from solscope.corpus import commits
 from solscope.corpus.ingest.extract import extract
 from solscope.corpus.maintenance.compaction import compact
+from solscope.corpus.maintenance.repair import repair
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.queries.importance import importance
 from solscope.corpus.store import create_corpus, open_corpus
@@ -74,6 +76,26 @@ def test_a_store_at_a_bucket_is_like_one_in_a_folder(
     assert importance(open_corpus(url)) == importance(here)
     checked = verify(there)
     assert (checked.problems, checked.unrecorded_batches) == ([], 0)
+
+
+def test_logs_that_were_rolled_back_together_are_found(
+    url: str, server: str, tmp_path: Path
+) -> None:
+    corpus = create_corpus(url)
+    for path in traces(tmp_path, 3):
+        corpus.append([extract(path)])
+    for name in ("times", "steps", "profiles", "batches"):
+        log = f"{server}/{url.removeprefix('s3://')}/{name}/_delta_log/{3:020}.json"
+        # The server looks for a name, not at what it signs.
+        account = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/1/us-east-1/s3/aws4_request"}
+        asked = urllib.request.Request(log, headers=account, method="DELETE")
+        with urllib.request.urlopen(asked, timeout=LONGEST_S):
+            pass
+    (problem,) = verify(corpus).problems
+    assert problem.where == "batch 3"
+    assert repair(corpus, accept=True).accepted_loss == 1
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches, checked.profiles) == ([], 0, 2)
 
 
 WRITER = textwrap.dedent(

@@ -18,7 +18,7 @@ from solscope.corpus.aggregates.stored import store_parts
 from solscope.corpus.commits import Chain, chain_number
 from solscope.corpus.location import is_url
 from solscope.corpus.maintenance.lock import compaction_lock
-from solscope.corpus.maintenance.lost_batches import write_missing_records
+from solscope.corpus.maintenance.lost_batches import unnamed_records, write_missing_records
 from solscope.corpus.schema import ALL_TABLES, ROW_COUNTS
 from solscope.corpus.store import SWEEP, Corpus, live
 
@@ -38,12 +38,14 @@ def compact(corpus: Corpus) -> None:
         write_missing_records(corpus)
         _drop_second_rows(corpus)
         sweep(corpus)
+        # After a rollback of the logs, data files without a commit are all that can be put back.
+        keeps = is_url(corpus.url) or not unnamed_records(corpus).is_empty()
         for name in ALL_TABLES:
             url = corpus.table_url(name)
             _vacuum(url)
             if commits.commit(url, _note_start):
                 commits.commit(url, _merge)
-            if not is_url(url):
+            if not keeps:
                 remove_uncommitted(Path(url))
         store_parts(corpus)
 

@@ -1,15 +1,22 @@
-"""Commits to `profiles` that are not there any more, found by what `batches` says of them."""
+"""Commits to `profiles` that are not there any more, found by what `batches` says of them.
+
+A record is written after its commit. So where the logs of all tables were rolled back together,
+records that only lie in data files prove that there were later commits. No clock is asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import polars as pl
 
 from solscope.corpus.commits import chain_number
-from solscope.corpus.delta import scan
+from solscope.corpus.delta import files, open_existing, scan
+from solscope.corpus.location import is_url
 from solscope.corpus.schema import BATCHES, schema
 from solscope.corpus.store import BATCH, REMOVED, Corpus
 
@@ -18,6 +25,10 @@ REPAIR = "repair"
 LOST = (
     "restore the store from a backup, or add the files of this batch again; then "
     "`corpus repair --accept-loss`"
+)
+ROLLED_BACK = (
+    "the logs of the tables were rolled back, as by an old copy of them; put the newer "
+    "`_delta_log` folders back, or add the files again and run `corpus repair --accept-loss`"
 )
 
 
@@ -100,6 +111,64 @@ def _done(profiles: int) -> str:
     return "removed" if profiles < 0 else "added"
 
 
+def rolled_back(corpus: Corpus) -> Iterator[LostBatch]:
+    """One line about all commits that were there and that no log names any more."""
+    records = unnamed_records(corpus)
+    if records.is_empty():
+        return
+    first, last = records["batch"].item(0), records["batch"].item(-1)
+    name = f"batch {first}" if first == last else f"batches {first} to {last}"
+    changes = records["profiles"]
+    counts = (
+        (changes.filter(changes > 0).sum(), "added"),
+        (-changes.filter(changes < 0).sum(), "removed"),
+    )
+    what = " and ".join(f"{count:,} profiles were {done}" for count, done in counts if count)
+    yield LostBatch(name, f"{what or 'there was a commit'}, but no log names that: {ROLLED_BACK}")
+
+
+def unnamed_records(corpus: Corpus) -> pl.DataFrame:
+    """Records of commits that were there and that no log names any more, by batch.
+
+    They lie in data files that `batches` does not consist of, under a number that `profiles` has
+    not reached or that another commit has got since. Other such files were replaced, or their
+    writer was stopped before it committed the record.
+    """
+    found = _records_outside(corpus.table_url(BATCHES))
+    if found.is_empty():
+        return found
+    # Opened after those files were found: commits that they record are in the log by now.
+    last = chain_number(open_existing(corpus.table_url("profiles")), BATCH)
+    named = scan(open_existing(corpus.table_url(BATCHES)), schema(BATCHES)).collect()
+    taken = named.filter(pl.col("writer") != REPAIR)["batch"].unique().to_list()
+    # Only these have one record each.
+    alone = pl.col("kind").is_in(["add", "remove"]) & (pl.col("writer") != REPAIR)
+    absent = found.join(named, on=["batch", "writer"], how="anti")
+    return absent.filter((pl.col("batch") > last) | (alone & pl.col("batch").is_in(taken))).sort(
+        "batch", "of_batch", "writer"
+    )
+
+
+def _records_outside(url: str) -> pl.DataFrame:
+    """Records in data files of which the newest version of `batches` does not consist."""
+    columns = schema(BATCHES)
+    parts = [columns.to_frame()]
+    for file in _files_outside(url):
+        # One that is being written, or was never finished, has no rows that can be read.
+        with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            parts.append(pl.scan_parquet(file, glob=False, schema=columns).collect())
+    return pl.concat(parts).unique(["batch", "of_batch", "writer"], keep="any")
+
+
+def _files_outside(url: str) -> list[str]:
+    table = open_existing(url)
+    if is_url(url):
+        names = table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
+        return sorted(f"{url}/{name}" for name in names if name.endswith(".parquet"))
+    inside = {Path(file).name for file, _ in files(table)}
+    return sorted(str(file) for file in Path(url).glob("*.parquet") if file.name not in inside)
+
+
 def records_to_write(corpus: Corpus, chain: Chain) -> dict[int, tuple[str, dict[int, int]]]:
     """What the missing records must say, for the batches of which that is known."""
     profiles_in = dict(chain.counts.iter_rows())
@@ -128,10 +197,11 @@ def accept_loss(corpus: Corpus) -> int:
     """Take what is there for what should be there; returns how many profiles are given up."""
     now = corpus.snapshot()
     chain = read_chain(now, now.raw("profiles").select("batch").collect())
-    last = max([chain.last, *chain.records["batch"].to_list()])
+    unnamed = unnamed_records(corpus)
+    last = max([chain.last, *chain.records["batch"].to_list(), *unnamed["batch"].to_list()])
     whole = Chain(last, chain.records, chain.counts)
     wrong = whole.differences()
-    if wrong.is_empty() and last == chain.last and not chain.unrecorded:
+    if wrong.is_empty() and last == chain.last and not chain.unrecorded and unnamed.is_empty():
         return 0
     number = corpus.claim("accept", last + 1)
     changes = {batch: counted - expected for batch, expected, counted in wrong.iter_rows()}
@@ -139,7 +209,10 @@ def accept_loss(corpus: Corpus) -> int:
         corpus.record(number, "accept", changes)
     for batch in whole.unrecorded:
         corpus.record(batch, "accept", {0: 0}, REPAIR)
-    return sum(expected - counted for _, expected, counted in wrong.iter_rows())
+    for batch, writer in unnamed.select("batch", "writer").unique(maintain_order=True).iter_rows():
+        corpus.record(batch, "accept", {0: 0}, writer)  # It is known from now on.
+    given_up = sum(expected - counted for _, expected, counted in wrong.iter_rows())
+    return int(given_up + unnamed["profiles"].sum())
 
 
 def _removals(corpus: Corpus) -> dict[int, dict[int, int]]:

@@ -22,6 +22,7 @@ from solscope.corpus.maintenance.lost_batches import (
     accept_loss,
     lost,
     read_chain,
+    rolled_back,
     write_missing_records,
 )
 from solscope.corpus.rows import rows_hash
@@ -109,7 +110,7 @@ def repair(corpus: Corpus, *, dry_run: bool = False, accept: bool = False) -> Re
             *(row for doubled in results.values() for row in doubled.unrepaired),
             *(row for name in ROW_COUNTS for row in _incomplete(now, name, rows)),
         ],
-        lost=list(lost(chain)),
+        lost=[*lost(chain), *rolled_back(corpus)],
         accepted_loss=accepted,
     )
 

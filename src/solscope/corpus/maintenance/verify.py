@@ -19,7 +19,7 @@ from solscope.corpus import delta
 from solscope.corpus.location import is_url
 from solscope.corpus.maintenance.checked_files import CheckedFiles
 from solscope.corpus.maintenance.compaction import uncommitted
-from solscope.corpus.maintenance.lost_batches import lost, read_chain
+from solscope.corpus.maintenance.lost_batches import lost, read_chain, rolled_back
 from solscope.corpus.rows import rows_hash, rows_hashes
 from solscope.corpus.schema import ALL_TABLES, HASHES, ROW_COUNTS, schema
 from solscope.corpus.store import Corpus
@@ -68,7 +68,8 @@ class Verification(msgspec.Struct, frozen=True):
     """Files whose contents an earlier check on this machine read and that have not changed."""
     uncommitted_files: int | None
     """Data files that no commit names: of adds that are at work or were killed, or of commits whose
-    log entries are lost in all tables alike; null at an object store, where they are not listed."""
+    log entries are lost in all tables alike, which is a problem as well; null at an object store,
+    where they are not listed."""
 
     @property
     def ok(self) -> bool:
@@ -301,10 +302,11 @@ def _chain(corpus: Corpus, profiles: pl.DataFrame, problems: list[Problem]) -> i
     """Problems for lost commits; returns how many have no record."""
     try:
         chain = read_chain(corpus, profiles)
+        found = [*lost(chain), *rolled_back(corpus)]
     except _UNREADABLE as error:
         problems.append(Problem("batches", delta.first_line(error)))
         return 0
-    problems += [Problem(batch.batch, batch.reason) for batch in lost(chain)]
+    problems += [Problem(batch.batch, batch.reason) for batch in found]
     return len(chain.unrecorded)
 
 

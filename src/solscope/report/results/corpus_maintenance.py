@@ -36,9 +36,9 @@ def verify_parts(result: Verification, screen: Screen, *, url: str) -> list[Prin
         files = counted(result.uncommitted_files, "data file")
         parts.append(
             Text(
-                f"{files} that no commit names: of adds that were killed or are at work, or of "
-                "commits that are lost from all tables, as where an old copy of the logs was put "
-                "back; `corpus compact` removes those that are a day old"
+                f"{files} that no commit names: of adds that were killed or are at work (`corpus "
+                "compact` removes them when they are a day old), or of lost commits, which are "
+                "problems (then they stay)"
             )
         )
     if result.unrecorded_batches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from solscope.cli import run
 from solscope.corpus import commits
 from solscope.corpus.ingest.extract import extract
+from solscope.corpus.maintenance.compaction import compact
 from solscope.corpus.maintenance.repair import repair
 from solscope.corpus.maintenance.verify import Verification, verify
 from solscope.corpus.schema import ALL_TABLES, BATCHES
@@ -95,6 +97,62 @@ def test_files_of_a_lost_commit_can_be_added_again(corpus: Corpus, tmp_path: Pat
     repair(corpus, accept=True)
     assert verify(corpus).ok
     assert corpus.profiles().height == ADDED
+
+
+def roll_back(corpus: Corpus, versions: int = 2) -> None:
+    """All logs as they were some commits ago, as by an old copy of them."""
+    for name in (name for name in ALL_TABLES if name != "events"):
+        for log in sorted(Path(corpus.table_url(name), "_delta_log").glob("*.json"))[-versions:]:
+            log.unlink()
+
+
+def test_logs_that_were_rolled_back_together_are_found(
+    corpus: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    roll_back(corpus)
+    assert run(["corpus", "verify", corpus.url]) == 1
+    assert "8 data files that no commit names" in capsys.readouterr().out
+    (problem,) = verify(corpus).problems
+    assert problem.where == "batches 3 to 4"
+    assert problem.what.startswith("2 profiles were added, but no log names that: the logs of the")
+    left = sorted(Path(corpus.url).glob("*/*.parquet"))
+    for file in left:
+        os.utime(file, (0, 0))
+    compact(corpus)  # Would remove files without a commit that are a day old.
+    assert sorted(Path(corpus.url).glob("*/*.parquet")) == left
+
+    assert [batch.batch for batch in repair(corpus).lost] == ["batches 3 to 4"]
+    assert repair(corpus, accept=True).accepted_loss == 2
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches) == ([], 0)
+    assert repair(corpus, accept=True).accepted_loss == 0
+    compact(corpus)
+    assert verify(corpus).uncommitted_files == 0
+
+
+def test_a_rollback_is_found_after_others_took_its_numbers(corpus: Corpus, tmp_path: Path) -> None:
+    roll_back(corpus)
+    for at in range(3):
+        corpus.append([extract(str(write_trace(tmp_path / f"{at}.json", gemm_us=90 + at)))])
+    (problem,) = verify(corpus).problems
+    assert problem.where == "batches 3 to 4"
+    assert repair(corpus, accept=True).accepted_loss == 2
+    assert verify(corpus).ok
+    corpus.append([extract(str(write_trace(tmp_path / "more.json", gemm_us=99)))])
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches, checked.profiles) == ([], 0, 6)
+
+
+def test_a_writer_that_was_stopped_while_it_wrote_its_record_is_no_rollback(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    entry(corpus, BATCHES, ADDED).unlink()
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches) == ([], 1)
+    assert repair(corpus).clean
+    corpus.append([extract(str(write_trace(tmp_path / "more.json", gemm_us=99)))])
+    checked = verify(corpus)
+    assert (checked.problems, checked.unrecorded_batches, checked.uncommitted_files) == ([], 0, 1)
 
 
 def test_the_record_of_a_stopped_removal_comes_from_the_log(

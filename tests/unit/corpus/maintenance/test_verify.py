@@ -12,8 +12,6 @@ from solscope.corpus.ingest.extract import ExtractOptions
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.store import Corpus, create_corpus, open_corpus
 from solscope.errors import DamagedFileError
-from solscope.report.results.corpus_maintenance import verify_parts
-from tests.printing import printed
 from tests.unit.corpus.traces import write_trace
 
 
@@ -52,21 +50,6 @@ def test_a_changed_time_is_found(corpus: Corpus) -> None:
     rows.with_columns(more.alias("time_ns")).write_parquet(file)
     assert "GPU time in ns" in problems(corpus)
     assert "profile " in problems(corpus)
-
-
-def test_commits_that_are_lost_from_all_tables_leave_files_that_no_commit_names(
-    corpus: Corpus, tmp_path: Path
-) -> None:
-    assert verify(corpus).uncommitted_files == 0
-    add_profiles(corpus, [write_trace(tmp_path / "t.json", gemm_us=90)], workers=1)
-    assert verify(corpus).uncommitted_files == 0
-    names = ("profiles", "times", "steps", "batches")
-    for logs in (Path(corpus.table_url(name), "_delta_log") for name in names):
-        max(logs.glob("*.json")).unlink()
-    result = verify(open_corpus(corpus.url))
-    assert (result.profiles, result.uncommitted_files) == (3, 4)
-    text = printed(verify_parts, result, url="store", width=300, color=False)
-    assert "4 data files that no commit names" in text
 
 
 def test_two_changes_that_cancel_out_are_found_by_the_hash(corpus: Corpus) -> None:
