@@ -988,6 +988,7 @@ export interface ProfilePage {
   operators: OperatorTable | null;
   hotspots: HotspotTable | null;
   to_do: ToDo[];
+  unranked: Unranked | null;
   severity: "attention" | "bad" | "good" | "neutral";
   model: CostModel | null;
   roofs: Roofs | null;
@@ -1560,6 +1561,12 @@ export interface TwoSamplesComparison {
   p_mann_whitney: number | null;
   p_welch: number | null;
   p_equivalent: number | null;
+}
+
+export interface Unranked {
+  cost_pct: number;
+  pct_of_step: number;
+  place: number;
 }
 
 export interface Uploaded {

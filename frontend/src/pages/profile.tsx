@@ -164,27 +164,23 @@ const PHASES: Column<PhaseSteps>[] = [
   { id: "rate", title: "Tokens/s", value: (row) => row.tokens_per_s, show: (row) => number(row.tokens_per_s) },
 ];
 
-/** Below this share of the GPU time with a known cost, the work list says little about operators. */
-const COSTED = 50;
-
 const nameOf = (row: Hotspot): string => `${row.kind === "operator" ? "" : `${row.kind}: `}${row.operator}`;
 
 /** What to do first; null where there is nothing. */
 function whatToDo(page: ProfilePage, table: HotspotTable, inReport: boolean) {
-  const unranked = page.model === null && table.coverage.cost_pct !== null && table.coverage.cost_pct < COSTED;
-  if (!page.to_do.length && !unranked) return null;
+  const { to_do: doing, unranked } = page;
+  if (!doing.length && !unranked) return null;
   const of = page.summary.steps.found_by === "whole_profile" || !table.steps ? "the recording" : "the step";
   const named = (rank: number): string => {
     const row = table.hotspots[rank - 1];
     return row ? `${row.kind === "idle" ? "GPU " : ""}${shorten(nameOf(row), 60)}${row.role && row.role !== row.operator ? `, ${row.role}` : ""}` : "";
   };
+  const items = doing.map((one) => <li key={one.rows[0]}><strong><Sentence text={one.advice} />.</strong> <span class="faint">Saves at most {percent(one.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(one.recoverable_us).replace(" ", "\u00a0")} ({one.rows.map(named).join("; ")})</span></li>);
+  if (unranked) items.splice(unranked.place, 0, <li key="model"><strong>Give the model's config {inReport ? <>(<code>--model config.json</code>)</> : "(above)"}.</strong> <span class="faint">Without it {percent(unranked.pct_of_step).replace(" ", "\u00a0")} of {of} is not ranked: FLOP and bytes are known for {percent(unranked.cost_pct).replace(" ", "\u00a0")} of the GPU time only</span></li>);
   return (
     <div class="do">
       <h3>What to do</h3>
-      <ol>
-        {page.to_do.map((one) => <li key={one.rows[0]}><strong><Sentence text={one.advice} />.</strong> <span class="faint">Saves at most {percent(one.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(one.recoverable_us).replace(" ", "\u00a0")} ({one.rows.map(named).join("; ")})</span></li>)}
-        {unranked && <li><strong>Give the model's config {inReport ? <>(<code>--model config.json</code>)</> : "(above)"}.</strong> <span class="faint">FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time only, so operators are hardly ranked</span></li>}
-      </ol>
+      <ol>{items}</ol>
     </div>
   );
 }
@@ -206,7 +202,7 @@ function Hotspots({ page }: { page: ProfilePage }) {
   const table = page.hotspots;
   if (!table) return null;
   return (
-    <Section id="hotspots" title="What to fix first" about={<>Per {meanStep(table.basis)}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : "without a known GPU there are no bounds"}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
+    <Section id="hotspots" title="What to fix first" about={<>Per {meanStep(table.basis)}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : `no bounds: ${table.no_hardware ?? "the GPU is not known"}`}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
       {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} choice={{ on: (row) => row.role !== null && row.role === selection.role, pick: (row) => row.role !== null && toggle({ role: row.role }) }} detail={(row) => <><p><strong><Sentence text={row.advice} />.</strong></p><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing to save was found.</p>}
     </Section>
   );
@@ -230,7 +226,7 @@ function Operators({ page }: { page: ProfilePage }) {
   const table = page.operators;
   if (!table) return null;
   return (
-    <Section id="operators" title="Roofline" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}. The area of a point is its share of the GPU time; click one to follow the operator in all views.{!page.roofs && ` The peaks of ${page.summary.devices[0] ?? "the GPU"} are unknown, so there are no roofs and no bounds; choose a GPU with --hardware.`} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
+    <Section id="operators" title="Roofline" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}. The area of a point is its share of the GPU time; click one to follow the operator in all views.{!page.roofs && ` No roofs and no bounds: ${page.hotspots?.no_hardware ?? "the GPU is not known; name it with --hardware"}.`} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
       <Roofline rows={table.operators} roofs={page.roofs} />
       {table.operators.length > 0 && <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} choice={{ on: (row) => row.op === selection.operator && (selection.shape === null || selection.shape === axesText(row.axes)), pick: (row) => toggle({ operator: row.op, shape: axesText(row.axes) }) }} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />}
       {table.no_cost.length > 0 && (

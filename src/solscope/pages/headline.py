@@ -23,6 +23,8 @@ from solscope.views.verdict import Figure
 
 SAME = 0.01
 """Step times that differ by less are called alike."""
+FACTOR = 1.5
+"""From this ratio on, how many times as long is said in place of percent."""
 
 
 class Headline(msgspec.Struct, frozen=True):
@@ -38,70 +40,139 @@ class Headline(msgspec.Struct, frozen=True):
 
 
 def of_comparison(comparison: Comparison) -> Headline:
-    """The profile whose step time differs most from the first one, and where the time goes.
+    """The phase that makes a profile slower or faster than the first one, and where the time goes.
 
     It makes no claim about significance: that takes a diagnosis.
     """
     first = comparison.profiles[0]
-    largest = _largest(comparison)
-    if largest is None:
+    decisive = _decisive(comparison)
+    if decisive is None:
         return Headline(
             "The profiles have no steps that can be compared: totals of whole recordings are "
             "shown, whose work may differ. Compare shares, not speed.",
             [],
             "attention",
         )
-    phase, profile_index = largest
+    phase, profile_index = decisive
     label = comparison.profiles[profile_index].label
-    before, after = _step_ms(phase, 0), _step_ms(phase, profile_index)
-    assert before is not None
-    assert after is not None
-    step = f"{phase.phase} step" if phase.phase else "step"
-    sentence = f"{label} takes {_ms(after)} per {step}, "
-    if abs(after - before) <= SAME * before:
-        sentence += f"within {as_percent(SAME)} of {first.label} ({_ms(before)})"
-        return Headline(f"{sentence}.", _figures(first.label, before, label, after), "neutral")
-    sentence += (
-        f"{_ms(abs(after - before))} {'more' if after > before else 'less'} than "
-        f"{first.label} ({_ms(before)})"
+    before, after = _both_ms(phase, profile_index)
+    if _alike(before, after):
+        sentence = f"{label} takes {_ms(after)} per {_step_of(phase)}, within {as_percent(SAME)} of"
+        return Headline(
+            f"{sentence} {first.label} ({_ms(before)}).",
+            _figures(first.label, before, label, after),
+            "neutral",
+        )
+    sentence = (
+        f"{_step_of(phase).capitalize()}s of {label} take {_longer(before, after)} "
+        f"those of {first.label}: {_ms(after)} instead of {_ms(before)}"
+        f"{_main_part(phase, label, after - before)}.{_other_phases(comparison, decisive)}"
     )
-    same_way = [
-        difference
-        for difference in phase.differences
-        if difference.profile == label and difference.diff_ms * (after - before) > 0
-    ]
-    if same_way:
-        main = max(same_way, key=lambda difference: abs(difference.diff_ms))
-        sentence += f"; the largest part of it is {main.name} ({main.diff_ms:+,.2f} ms)"
     paths = [first.path, comparison.profiles[profile_index].path]
     if after < before:
         paths.reverse()
     return Headline(
-        f"{sentence}.",
+        sentence,
         _figures(first.label, before, label, after),
         "attention",
         f"See why they differ: `solscope diagnose {shlex.join(paths)}`",
     )
 
 
-def _figures(first: str, before: float, other: str, after: float) -> list[Figure]:
-    change = [Figure("difference", 100 * (after - before) / before, "%")] if before else []
-    return [Figure(first, before, "ms"), Figure(other, after, "ms"), *change]
+_PARTS = {
+    "idle": "idle time of the GPU",
+    "gap": "gaps between steps",
+    "overlapped": "overlap of kernels",
+}
+"""Names of what is not work, in words."""
 
 
-def _largest(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
-    """The phase and the profile with the largest difference of step time to the first profile."""
-    candidates = []
+def _main_part(phase: PhaseComparison, label: str, diff_ms: float) -> str:
+    """What most of a difference is, if it is one thing; else the largest part of it."""
+    same_way = [
+        difference
+        for difference in phase.differences
+        if difference.profile == label and difference.diff_ms * diff_ms > 0
+    ]
+    if not same_way:
+        return ""
+    main = max(same_way, key=lambda difference: abs(difference.diff_ms))
+    name = _PARTS.get(main.name, main.name) if main.by == "time" else main.name
+    much = "most of it" if 2 * abs(main.diff_ms) >= abs(diff_ms) else "the largest part"
+    return f"; {much} is {name} ({main.diff_ms:+,.2f} ms)"
+
+
+def _other_phases(comparison: Comparison, decisive: tuple[PhaseComparison, int]) -> str:
+    """What became of the steps that the sentence is not about, where they differ as well."""
+    told, profile_index = decisive
+    sentences = []
     for phase in comparison.phases:
-        before = _step_ms(phase, 0)
-        for profile_index in range(1, len(phase.steps)):
-            after = _step_ms(phase, profile_index)
-            if before is not None and after is not None:
-                candidates.append((abs(after - before), phase, profile_index))
+        before, after = _step_ms(phase, 0), _step_ms(phase, profile_index)
+        if phase is told or before is None or after is None or _alike(before, after):
+            continue
+        change = _longer(before, after).removesuffix(" as").removesuffix(" than")
+        sentences.append(f" {_step_of(phase).capitalize()}s take {change}.")
+    return "".join(sentences)
+
+
+def _longer(before: float, after: float) -> str:
+    """`4.2 times as long as`, `8 % longer than`, `24 % less time than`."""
+    if after >= FACTOR * before > 0:
+        return f"{after / before:.1f} times as long as"
+    change = as_percent(abs(after - before) / before) if before else "infinitely"
+    return f"{change} {'longer' if after > before else 'less time'} than"
+
+
+def _alike(before: float, after: float) -> bool:
+    return abs(after - before) <= SAME * before
+
+
+def _step_of(phase: PhaseComparison) -> str:
+    return f"{phase.phase} step" if phase.phase else "step"
+
+
+def _figures(first: str, before: float, other: str, after: float) -> list[Figure]:
+    change = 100 * abs(after - before) / before if before else None
+    name = "longer by" if after > before else "shorter by"
+    return [
+        Figure(first, before, "ms"),
+        Figure(other, after, "ms"),
+        *([] if change is None else [Figure(name, change, "%")]),
+    ]
+
+
+def _decisive(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
+    """The phase and the profile with the largest loss or gain of time.
+
+    A phase counts by the share of its profile's time that it adds over all its steps, and not by
+    the difference of one step: rare steps that take long would hide what most steps do.
+    """
+    candidates = []
+    for profile_index in range(1, len(comparison.profiles)):
+        compared = [
+            (phase, before, after, after_steps.count)
+            for phase in comparison.phases
+            if (before := _step_ms(phase, 0)) is not None
+            and (after_steps := phase.steps[profile_index]) is not None
+            and (after := after_steps.time_ms) is not None
+        ]
+        all_ms = sum(count * before for _, before, _, count in compared) or 1.0
+        candidates += [
+            (count * abs(after - before) / all_ms, phase, profile_index)
+            for phase, before, after, count in compared
+        ]
     if not candidates:
         return None
     _, phase, profile_index = max(candidates, key=lambda candidate: candidate[0])
     return phase, profile_index
+
+
+def _both_ms(phase: PhaseComparison, profile_index: int) -> tuple[float, float]:
+    """Step times of a phase that both have."""
+    before, after = _step_ms(phase, 0), _step_ms(phase, profile_index)
+    assert before is not None
+    assert after is not None
+    return before, after
 
 
 def _step_ms(phase: PhaseComparison, profile_index: int) -> float | None:

@@ -17,7 +17,7 @@ from solscope.views.costs import CallTable, find_calls
 from solscope.views.device_time import device_times
 from solscope.views.efficiency import EfficiencyTable, efficiency_of_calls
 from solscope.views.hotspots import HotspotTable, hotspots_of_calls
-from solscope.views.hotspots.todo import ToDo, to_do
+from solscope.views.hotspots.todo import ToDo, Unranked, to_do, unranked
 from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
 from solscope.views.lanes.base import EventTimeline
@@ -70,6 +70,9 @@ class ProfilePage(msgspec.Struct, frozen=True, tag="profile", tag_field="kind"):
     hotspots: HotspotTable | None
     to_do: list[ToDo]
     """What to do first, most worth first."""
+    unranked: Unranked | None
+    """What is missing from it without the model's config; null where one was given or most is
+    known."""
     severity: Severity
     """Of the verdict."""
     model: CostModel | None
@@ -136,6 +139,11 @@ def profile_page(
         )
 
 
+def _unranked(work: HotspotTable, doing: list[ToDo], summary: Summary) -> Unranked | None:
+    busy = summary.verdict.busy_pct
+    return unranked(work, doing, None if busy is None else busy / 100 * work.step_ms)
+
+
 def _page(attributed: Attributed, card: Hardware | None, model: Model | None) -> ProfilePage:
     """The page without details and time line."""
     single = not attributed.profile.is_aggregate
@@ -143,6 +151,7 @@ def _page(attributed: Attributed, card: Hardware | None, model: Model | None) ->
     calls = find_calls(attributed, model) if single else None
     work = None if calls is None else hotspots_of_calls(attributed, calls, card)
     summary = summarize(attributed)
+    doing = [] if work is None else to_do(work)
     return ProfilePage(
         title=attributed.profile.path,
         summary=summary,
@@ -151,7 +160,8 @@ def _page(attributed: Attributed, card: Hardware | None, model: Model | None) ->
         icicle=icicle(attributed) if single else None,
         operators=None if calls is None else operators_of_calls(attributed, calls, card),
         hotspots=work,
-        to_do=[] if work is None else to_do(work),
+        to_do=doing,
+        unranked=_unranked(work, doing, summary) if work is not None and model is None else None,
         severity=of_profile(summary.verdict),
         model=None if model is None else _cost_model(attributed, model),
         roofs=None if card is None else roofs_of(card),

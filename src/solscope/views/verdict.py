@@ -18,6 +18,7 @@ import polars as pl
 from solscope.arrays import take
 from solscope.attribution import Attributed
 from solscope.attribution.usual_steps import StepBasis
+from solscope.views.core_wait import lacks_core_pct
 from solscope.views.device_time import DeviceTime
 from solscope.views.typical_step import COPIES, TypicalStep, typical_step
 from solscope.views.verdict_words import (
@@ -214,6 +215,12 @@ class _Sentence:
 
     def _host_details(self, time: float, kind: Kind) -> str:
         between = self.step.idle.between["host"]
+        lacking = lacks_core_pct(self.attributed, self.step.wall_ns, time)
+        if lacking is not None:
+            return (
+                f", whose main thread is ready to run but has no core for {percent_text(lacking)} "
+                "of the time"
+            )
         if kind == "launch_bound":
             only_kernels = self.step.kernels == self.step.activities
             every = self.step.wall_ns / max(1.0, self.step.activities)

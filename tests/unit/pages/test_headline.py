@@ -33,8 +33,8 @@ def test_a_comparison_begins_with_the_difference_of_step_times() -> None:
     before, after = (one.time_ms for one in phase.steps if one is not None)
     assert after > before
     found = of_comparison(comparison)
-    assert found.sentence.startswith(f"slow takes {after:,.2f} ms per step, ")
-    assert f"{after - before:,.2f} ms more than normal" in found.sentence
+    assert found.sentence.startswith("Steps of slow take 40 % longer than those of normal: ")
+    assert f"{after:,.2f} ms instead of {before:,.2f} ms" in found.sentence
     main = max(phase.differences, key=lambda one: one.diff_ms)
     assert f"is {main.name} ({main.diff_ms:+,.2f} ms)" in found.sentence
     assert [figure.value for figure in found.figures] == pytest.approx(
@@ -46,7 +46,7 @@ def test_a_comparison_begins_with_the_difference_of_step_times() -> None:
 
 def test_a_faster_profile_takes_less() -> None:
     comparison = compare_profiles([run_of(1_400, 450), run_of(1_000, 50)], ["slow", "normal"])
-    assert " less than slow" in of_comparison(comparison).sentence
+    assert " less time than those of slow" in of_comparison(comparison).sentence
 
 
 def test_steps_that_take_as_long_are_called_alike() -> None:
@@ -91,3 +91,28 @@ def test_a_run_says_what_to_check_on_the_late_rank() -> None:
     assert page.headline.advice is not None
     assert f"rank {straggler.rank}" in page.headline.advice
     assert "that rank" not in page.headline.advice
+
+
+def phased(decode: int, mixed: int) -> solscope.Attributed:
+    """Eight decode steps and two that prefill as well, of so many microseconds each."""
+    events, start = [], 0
+    for at in range(10):
+        name, time = ("mixed", mixed) if at % 5 == 2 else ("decode", decode)
+        parts = f"execute_context_{int(name == 'mixed')}(64)_generation_8(8)"
+        events.append(event("annotation", parts, start, 1_000 * time - 10))
+        events.append(event("runtime", "cudaLaunchKernel", start + 1_000, 900, correlation=at + 1))
+        events.append(
+            event("kernel", "gemm", start + 3_000, 1_000 * (time - 10), correlation=at + 1)
+        )
+        start += 1_000 * time
+    return attributed(*events)
+
+
+def test_a_comparison_is_about_the_steps_that_cost_most_in_all() -> None:
+    """Not about the few that differ most: 300 µs each, and 100 µs of the many."""
+    comparison = compare_profiles([phased(100, 1_000), phased(200, 1_300)], ["a", "b"])
+    assert {phase.phase for phase in comparison.phases} == {"decode", "mixed"}
+    found = of_comparison(comparison)
+    assert found.sentence.startswith("Decode steps of b take 2.0 times as long as those of a: ")
+    assert found.sentence.endswith(" Mixed steps take 30 % longer.")
+    assert [figure.name for figure in found.figures] == ["a", "b", "longer by"]

@@ -12,7 +12,8 @@ from solscope.errors import InputError, UsageError
 from solscope.report.results.hotspots import hotspots_parts
 from solscope.views.device_time import device_times
 from solscope.views.hotspots import Hotspot, advice, hotspots
-from solscope.views.hotspots.todo import ToDo, to_do
+from solscope.views.hotspots.base import HotspotCoverage
+from solscope.views.hotspots.todo import ToDo, Unranked, to_do, unranked
 from solscope.views.operators import named_hardware
 from solscope.views.typical_step import typical_step
 from tests.making import aggregate, attributed, event
@@ -367,6 +368,18 @@ def test_kernels_of_two_operators_are_two_things_to_do() -> None:
 def test_a_command_to_do_names_the_profile() -> None:
     (found,) = todo_of(row(1, "idle", "host", 40, advice.IDLE["host"]))
     assert "(`solscope host 'a b.json'`)" in found.advice
+
+
+def test_a_config_is_asked_for_before_what_concerns_less_of_the_step() -> None:
+    doing = [ToDo("a", [1], 500, 50), ToDo("b", [2], 50, 5)]
+    for known, place in ((0, 0), (40, 1), (49, 1), (60, None)):
+        table = msgspec.structs.replace(
+            hotspots(made()), step_ms=10, coverage=HotspotCoverage(cost_pct=known)
+        )
+        # The GPU is busy for 6 of 10 ms: 60 % of a step, of which a part is not known.
+        lost = 60 * (100 - known) / 100
+        expected = None if place is None else Unranked(known, lost, place)
+        assert unranked(table, doing, 6.0) == expected
 
 
 def test_what_saves_little_is_not_to_do() -> None:

@@ -23,6 +23,10 @@ IN_GRAPHS = "Fuse kernels: each one less is one gap less between the kernels of 
 """In place of `launch`, where kernels are replayed from graphs."""
 SLOW_LAUNCHES = "Capture the step in a graph, use torch.compile, or launch fewer kernels"
 """Where the host launches too slowly."""
+NO_CORE = (
+    "Give the process cores of its own (`taskset`, cpuset), or move away what else runs on them"
+)
+"""In place of `host`, where the main thread waits for a core most of that time."""
 COPIES = {
     "HtoD": "Keep the data on the GPU, or copy on another stream while kernels run",
     "DtoH": "Copy less often, or on another stream while kernels run",

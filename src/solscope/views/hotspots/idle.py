@@ -16,6 +16,7 @@ from solscope.attribution import Attributed
 from solscope.hardware import Hardware
 from solscope.intervals import overlap, union
 from solscope.roofline import bound
+from solscope.views.core_wait import lacks_core_pct
 from solscope.views.costs import CallTable, replays_graphs
 from solscope.views.device_time import bounds
 from solscope.views.hotspots import advice
@@ -94,7 +95,10 @@ def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:
     """Gaps between activities by cause, in a step and up to the next one."""
     if window.typical is None:
         return []
-    rows = [_idle_row(cause, window.typical.idle, window) for cause in CAUSES]
+    rows = [
+        _for_lack_of_a_core(attributed, _idle_row(cause, window.typical.idle, window), window)
+        for cause in CAUSES
+    ]
     if not replays_graphs(attributed):
         return rows
     # Who replays graphs already needs no advice to use them.
@@ -102,6 +106,17 @@ def idle_time(attributed: Attributed, window: Window) -> list[Hotspot]:
         msgspec.structs.replace(row, advice=advice.IN_GRAPHS) if row.operator == "launch" else row
         for row in rows
     ]
+
+
+def _for_lack_of_a_core(attributed: Attributed, row: Hotspot, window: Window) -> Hotspot:
+    """Waiting for a host that itself waits for a core."""
+    if row.operator != "host":
+        return row
+    lacking = lacks_core_pct(attributed, window.step_ns, 1e3 * row.time_us)
+    if lacking is None:
+        return row
+    why = f"{row.why}; its main thread is ready to run but has no core for {lacking:.0f} % of time"
+    return msgspec.structs.replace(row, advice=advice.NO_CORE, why=why)
 
 
 def _devices(attributed: Attributed, window: Window) -> list[pl.DataFrame]:

@@ -14,6 +14,8 @@ MOST = 3
 """Things to do."""
 WORTH_PCT = 1.0
 """Share of a step that a thing to do saves at least."""
+COSTED_PCT = 50.0
+"""Below this share of the GPU time with a known cost, the work list says little about operators."""
 OF_ONE_PROFILE = re.compile(r"`solscope (host|memory)`")
 
 
@@ -53,3 +55,26 @@ def _joined(table: HotspotTable, indices: list[int]) -> ToDo:
         recoverable_us=sum(row.recoverable_us for row in named),
         recoverable_pct_of_step=sum(row.recoverable_pct_of_step for row in named),
     )
+
+
+class Unranked(msgspec.Struct, frozen=True):
+    """GPU time that the work list cannot rank, since its FLOP and bytes are not known."""
+
+    cost_pct: float
+    """Share of the GPU time whose FLOP and bytes are known."""
+    pct_of_step: float
+    """GPU time without them."""
+    place: int
+    """How many things to do are about more of a step than this."""
+
+
+def unranked(table: HotspotTable, doing: list[ToDo], gpu_ms: float | None) -> Unranked | None:
+    """What a model's config would rank; null where most is ranked already.
+
+    `gpu_ms` is the time of a step in which a GPU is busy.
+    """
+    known = table.coverage.cost_pct
+    if known is None or known >= COSTED_PCT or gpu_ms is None or not table.step_ms:
+        return None
+    lost = (100 - known) * gpu_ms / table.step_ms
+    return Unranked(known, lost, sum(one.recoverable_pct_of_step >= lost for one in doing))
