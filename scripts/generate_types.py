@@ -1,4 +1,4 @@
-"""Write frontend/src/types.ts, the TypeScript types of the JSON API and of the pages in reports.
+"""Write what the front end takes from the Python types: frontend/src/types.ts and glossary.ts.
 
     python scripts/generate_types.py [--check]
 
@@ -23,10 +23,12 @@ from solscope.pages.diagnosis import DiagnosisPage
 from solscope.pages.profile import ProfilePage
 from solscope.pages.ranks import RanksPage
 from solscope.pages.single import SinglePage
+from solscope.pages.words import WORDS
 from solscope.web.api import ENDPOINTS
 from solscope.web.openapi import openapi
 
 FILE = ROOT / "frontend" / "src" / "types.ts"
+GLOSSARY = ROOT / "frontend" / "src" / "glossary.ts"
 PAGES: tuple[type[msgspec.Struct], ...] = (
     ProfilePage,
     ComparisonPage,
@@ -56,8 +58,21 @@ PLAIN = {
 
 
 def files() -> Files:
-    """The file."""
-    return {FILE: render()}
+    """Types, and words that pages explain."""
+    return {FILE: render(), GLOSSARY: glossary()}
+
+
+def glossary() -> str:
+    """Words of the library with their meaning, as TypeScript."""
+    rows = "".join(
+        f"  {json.dumps(word)}: {json.dumps(text, ensure_ascii=False)},\n"
+        for word, text in WORDS.items()
+    )
+    about = (
+        "// Words of the library and what they mean; one that ends in a point or colon stands for\n"
+        "// all that begin with it. Written by `make generated` from `solscope.pages.words`.\n"
+    )
+    return f"{about}export const WORDS: Record<string, string> = {{\n{rows}}};\n"
 
 
 def render() -> str:

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ask, type Asked } from "./ask";
 import { go, Link, part, useAddress } from "./address";
 import { Diverging } from "./charts/bench";
-import { bytes, counted, fileName, signed } from "./format";
+import { bytes, fileName } from "./format";
 import { Keys } from "./keys";
 import { COSTED, ModelChoice } from "./model";
 import { BenchView } from "./pages/bench";
@@ -220,7 +220,7 @@ function RunDiff({ overview }: { overview: Asked<Overview> }) {
         </label>
       ))}
       {a && b && <Answer<Contrast> key={`${a} ${b}`} path={`/api/bench/compare?${part(query, ["a", "b", ...OF])}`} show={(found) => <>
-        <p>{b} is <strong>{found.verdict}</strong> than {a}: ×{found.ratio.toFixed(3)} [{found.low.toFixed(3)}, {found.high.toFixed(3)}] of its time; faster on {found.faster}, slower on {found.slower}, cannot tell on {counted(found.cannot_tell, "shape")}.{found.operators[0] && ` ${found.operators[0].operator} decides: it alone changes the time by ${signed(found.operators[0].change_pct, (value) => value.toFixed(1))} %.`}{found.only_a > 0 && ` ${counted(found.only_a, "shape")} passed with ${a} alone.`}{found.only_b > 0 && ` ${counted(found.only_b, "shape")} passed with ${b} alone.`}</p>
+        <p class="sentence">{found.sentence}</p>
         <Diverging operators={found.operators} a={a} b={b} />
         <Table caption="Shapes" rows={found.shapes} most={25} sort={{ id: "ratio", down: false }} search={(row) => row.operator} columns={[
           { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { categoryColor } from "./colors";
 import { choose, chosen, type Choice } from "./dark";
 import { ms, NONE, percent } from "./format";
+import { WORDS } from "./glossary";
 import { copy } from "./take";
 import type { CoverageSummary, Figure, Headline, ProfileWarning } from "./types";
 
@@ -167,19 +168,17 @@ const ENDS = /(?<=[_,<>])(?=[^_,<>\s])|(?<=\/)(?=\w{3})|(?<=:)(?=[^:\s])|(?<=\.)
 /** A name that breaks where its words end. */
 export const Breaking = ({ text }: { text: string }) => <>{text.split(ENDS).flatMap((part, at) => (at ? [<wbr key={at} />, part] : [part]))}</>;
 
-/** Internal words, explained where one points at them. */
-const GLOSSARY: Record<string, string> = {
-  hbm: "bandwidth of the GPU's main memory", l2: "bandwidth of the L2 cache", llc: "bandwidth of the last-level cache (Infinity Cache)", l1: "bandwidth of the L1 caches",
-  sfu: "special function units: exp, log, sin and the like",
-  launch: "the shortest time that any kernel takes", serial: "steps that must follow one another", interconnect: "links between GPUs",
-  "cold-v1": "each call is timed with cold caches, as it runs between other kernels", runq_ns: "time that threads were ready to run and waited for a core",
-};
+/** What a word of the library means: its own entry, or the longest that it begins with. */
+function meaningOf(text: string): string | undefined {
+  const starts = Object.keys(WORDS).filter((word) => /[.:]$/.test(word) && text.startsWith(word)).sort((a, b) => b.length - a.length);
+  return WORDS[text] ?? WORDS[starts[0] ?? ""];
+}
 
 /** A word of the library, with its explanation where it has one. */
 export function Word({ text }: { text: string | null | undefined }) {
   if (!text) return <>{NONE}</>;
-  const about = GLOSSARY[text] ?? (text.startsWith("tensor.") ? `matrix units, for ${text.slice(7)}` : text.startsWith("vector.") ? `vector units, for ${text.slice(7)}` : undefined);
-  return about ? <abbr title={about}>{text}</abbr> : <>{text}</>;
+  const about = meaningOf(text);
+  return about ? <abbr title={about}><Breaking text={text} /></abbr> : <Breaking text={text} />;
 }
 
 /** A long name that can be opened whole. */

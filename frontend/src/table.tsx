@@ -7,14 +7,14 @@ import { filtered, sorted, windowOf } from "./order";
 import { Breaking } from "./parts";
 import { setParams, useParam } from "./params";
 import { csvOf, fileNameOf, markdownOf, save, slug } from "./take";
-import { SIZE, timeFormat, timeIn, type TimeFormat } from "./units";
+import { inUnit, SIZE, sizeFormat, timeFormat, type UnitFormat } from "./units";
 
 export interface Column<Row> {
   id: string;
   title: string;
   /** What it sorts by; text sorts as text, null goes last. */
   value: (row: Row) => string | number | null | undefined;
-  /** The cell; `text` is the value as a time, where the column holds times, and `write` writes others like it. */
+  /** The cell; `text` is the value in the unit of the column, where it has one, and `write` writes others like it. */
   show?: (row: Row, text: string, write: (value: number) => string) => ComponentChildren;
   text?: boolean;
   help?: string;
@@ -26,6 +26,8 @@ export interface Column<Row> {
   long?: boolean;
   /** The value is a time in this unit; all times of a column are shown in one, which its head names. */
   time?: "ms" | "us" | "ns";
+  /** The value is a number of bytes; all of a column are shown in one unit, which its head names. */
+  bytes?: boolean;
   /** Columns of times share their unit with those that have the same word here, or none. */
   unit?: string;
   /** A difference: written with its sign. */
@@ -42,19 +44,26 @@ function orderOf<Row>(text: string | null, columns: Column<Row>[]): Order | unde
 
 const NS = { ms: SIZE.ms, us: SIZE.µs, ns: 1 };
 
-/** The value of a column of times, in nanoseconds. */
-function timeOf<Row>(column: Column<Row>, row: Row): number | null {
+/** What a figure of a column is multiplied by, for nanoseconds or bytes. */
+const scaleOf = <Row,>(column: Column<Row>): number => (column.time ? NS[column.time] : 1);
+
+/** The value of a column with a unit, in nanoseconds or bytes. */
+function figureOf<Row>(column: Column<Row>, row: Row): number | null {
   const value = column.value(row);
-  return column.time && typeof value === "number" ? value * NS[column.time] : null;
+  return typeof value === "number" ? value * scaleOf(column) : null;
 }
 
-/** One unit for all columns of times but those set apart, by all rows. */
-function timeFormats<Row>(columns: Column<Row>[], rows: Row[]): Map<string, TimeFormat> {
+/** One unit for all columns of times but those set apart, and for all of sizes, by all rows. */
+function formatsOf<Row>(columns: Column<Row>[], rows: Row[]): Map<string, UnitFormat> {
   const groups = new Map<string, Column<Row>[]>();
-  for (const column of columns) if (column.time) groups.set(column.unit ?? "", [...(groups.get(column.unit ?? "") ?? []), column]);
-  return new Map([...groups.values()].flatMap((group) => {
-    const format = timeFormat(group.flatMap((column) => rows.map((row) => timeOf(column, row))));
-    return group.map((column): [string, TimeFormat] => [column.id, format]);
+  for (const column of columns) {
+    const name = column.time ? `time ${column.unit ?? ""}` : "bytes";
+    if (column.time || column.bytes) groups.set(name, [...(groups.get(name) ?? []), column]);
+  }
+  return new Map([...groups].flatMap(([name, group]) => {
+    const figures = group.flatMap((column) => rows.map((row) => figureOf(column, row)));
+    const format = name === "bytes" ? sizeFormat(figures) : timeFormat(figures);
+    return group.map((column): [string, UnitFormat] => [column.id, format]);
   }));
 }
 
@@ -131,7 +140,7 @@ export function Table<Row>({ caption, columns: given, rows, search, sort, most =
   const [picked, setPicked] = useParam(`columns.${name}`);
   const query = finding ?? "";
   const all = useMemo(() => pickedOf(given, picked), [given, picked]);
-  const formats = useMemo(() => timeFormats(given, rows), [given, rows]);
+  const formats = useMemo(() => formatsOf(given, rows), [given, rows]);
   const order = useMemo(() => orderOf(sorting, given) ?? sort, [sorting, given, sort?.id, sort?.down]);
   const setOrder = (next: Order) => {
     const text = next.id === sort?.id && next.down === sort.down ? null : `${next.id}${next.down ? "-down" : "-up"}`;
@@ -185,7 +194,7 @@ export function Table<Row>({ caption, columns: given, rows, search, sort, most =
                 <th key={column.id} scope="col" class={cell(column)} aria-sort={order?.id === column.id ? (order.down ? "descending" : "ascending") : "none"}>
                   <button type="button" title={column.help} onClick={() => setOrder({ id: column.id, down: order?.id === column.id ? !order.down : !column.text })}>
                     {column.title.split(" ").flatMap((word, at) => [at ? " " : "", <span key={at} class="word"><Breaking text={word} /></span>])}
-                    {formats.has(column.id) && <span class="unit"> {formats.get(column.id)?.unit}</span>}
+                    {formats.get(column.id)?.needed && <span class="unit"> {formats.get(column.id)?.unit}</span>}
                     {order?.id === column.id && <span aria-hidden="true" class="arrow">{order.down ? "▾" : "▴"}</span>}
                   </button>
                 </th>
@@ -281,11 +290,11 @@ function rowOf<Row>(row: Row, choice: Props<Row>["choice"], turn: (() => void) |
   };
 }
 
-function content<Row>(column: Column<Row>, row: Row, format: TimeFormat | undefined): ComponentChildren {
+function content<Row>(column: Column<Row>, row: Row, format: UnitFormat | undefined): ComponentChildren {
   if (format) {
-    const write = (ns: number | null) => (ns === null ? NONE : `${column.signed && ns > 0 ? "+" : ""}${timeIn(ns, format)}`);
-    const text = write(timeOf(column, row));
-    return column.show ? column.show(row, text, (value) => write(value * NS[column.time ?? "ns"])) : text;
+    const write = (figure: number | null) => (figure === null ? NONE : `${column.signed && figure > 0 ? "+" : ""}${inUnit(figure, format)}`);
+    const text = write(figureOf(column, row));
+    return column.show ? column.show(row, text, (value) => write(value * scaleOf(column))) : text;
   }
   if (column.show) return column.show(row, "", String);
   const value = column.value(row);

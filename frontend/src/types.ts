@@ -154,6 +154,7 @@ export interface Contrast {
   low: number;
   high: number;
   verdict: "cannot tell" | "faster" | "slower";
+  sentence: string;
   faster: number;
   slower: number;
   cannot_tell: number;

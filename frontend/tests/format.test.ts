@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { axesText, bytes, counted, ms, number, percent, rate, shorten, signed, time, times, us } from "../src/format";
-import { timeFormat, timeIn } from "../src/units";
+import { inUnit, sizeFormat, timeFormat } from "../src/units";
 
 test.each([
   [null, "–"], [undefined, "–"], [Number.NaN, "–"], [0, "0"], [0.00001, "1.0e-5"], [0.12345, "0.123"], [99.96, "100"], [1234567, "1,234,567"], [-1234.5, "-1,235"],
@@ -43,17 +43,24 @@ test("axes are as recorded, bytes as people read them", () => {
 });
 
 test("a column of times has one unit, in which most can be read", () => {
-  expect(timeFormat([5_911_000, 2_142_000, 803_000, 178_000])).toEqual({ unit: "ms", decimals: 3 });
-  expect(timeFormat([63_613_365, 9_277_331, 535_612, 287_423, 236_220])).toEqual({ unit: "µs", decimals: 1 });
-  expect(timeFormat([500, 700, null, 0])).toEqual({ unit: "ns", decimals: 0 });
-  expect(timeFormat([])).toEqual({ unit: "ns", decimals: 0 });
+  expect(timeFormat([5_911_000, 2_142_000, 803_000, 178_000])).toEqual({ unit: "ms", decimals: 3, needed: true });
+  expect(timeFormat([63_613_365, 9_277_331, 535_612, 287_423, 236_220])).toEqual({ unit: "µs", decimals: 1, needed: true });
+  expect(timeFormat([500, 700, null, 0])).toEqual({ unit: "ns", decimals: 0, needed: true });
+  // Nothing but zeros needs no unit.
+  expect(timeFormat([0, null])).toEqual({ unit: "ns", decimals: 0, needed: false });
   // Most are small, but the largest would have seven digits.
   expect(timeFormat([3.9e9, 2000, 2000, 2000]).unit).toBe("ms");
 });
 
 test("times of a column stand even, and what is not 0 is not written as 0", () => {
   const format = timeFormat([5_911_000, 2_142_000, 803_000]);
-  expect([5_911_000, 12_345_678_000, 100, -803_000, 0].map((ns) => timeIn(ns, format))).toEqual(["5.911", "12,345.678", "<0.001", "−0.803", "0"]);
+  expect([5_911_000, 12_345_678_000, 100, -803_000, 0].map((ns) => inUnit(ns, format))).toEqual(["5.911", "12,345.678", "<0.001", "−0.803", "0"]);
 });
 
 test.each([[4.5e-6, "<0.001"], [0.0206, "0.0206"], [0, "0"], [null, "–"]])("rate %s is %s", (value, text) => expect(rate(value)).toBe(text));
+
+test("sizes of a column have one unit", () => {
+  const format = sizeFormat([816_000, 36_600, 1_140_000, 1_960_000]);
+  expect([816_000, 36_600, 1_960_000].map((size) => `${inUnit(size, format)} ${format.unit}`)).toEqual(["0.816 MB", "0.037 MB", "1.960 MB"]);
+  expect(sizeFormat([65_536, 262_144]).unit).toBe("kB");
+});

@@ -83,6 +83,12 @@ def test_unlike_profiles_are_neither_better_nor_worse(browser: Browser, report: 
         opened(page, "unlike", report)
         expect(page.locator("#verdict")).to_contain_text("shares, not speed")
         expect(page.locator(".worse, .better")).to_have_count(0)
+        # Nor do their times stand side by side: shares, and differences in points.
+        compared = page.locator("#phase-profile, #kernels-profile, #layers")
+        assert compared.count() == 3
+        said = " ".join(compared.all_inner_texts())
+        assert re.findall(r"[\d,.]+ (?:ms|µs)\b|\bms\b|\bµs\b|×", said) == []
+        expect(page.locator("#phase-profile tbody td").nth(1)).to_have_text(re.compile("%"))
 
 
 def test_a_diagnosis_colors_what_is_sure_and_says_its_verdict_once(
@@ -115,3 +121,42 @@ def test_bars_of_a_histogram_stand_on_their_bins(browser: Browser, report: Path)
         )
         assert min(x for x, _ in bars) >= axis[0] - 0.5
         assert max(x + width for x, width in bars) <= axis[1] + 0.5
+
+
+UNITS = """() => {
+  const figure = /^[+−<]?[\\d.,]+\\s?(ns|µs|ms|s|B|kB|MB|GB|TB)$/;
+  return [...document.querySelectorAll("main table")].flatMap((table) => {
+  const columns = new Map();
+  for (const row of table.tBodies[0]?.rows ?? []) {
+    [...row.cells].forEach((cell, at) => {
+      const unit = cell.innerText.split("\\n")[0].match(figure)?.[1];
+      if (unit) columns.set(at, (columns.get(at) ?? new Set()).add(unit));
+    });
+  }
+  return [...columns.values()].filter((units) => units.size > 1).map((units) => [
+    table.caption?.textContent ?? "", ...units]);
+  });
+}"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_column_has_one_unit(browser: Browser, report: Path, name: str) -> None:
+    with watched(browser) as (page, _):
+        opened(page, name, report)
+        assert page.locator("main table").count() > 1
+        assert page.evaluate(UNITS) == []
+
+
+def test_sensors_and_parts_of_a_step_are_explained(browser: Browser, report: Path) -> None:
+    with watched(browser) as (page, _):
+        opened(page, "diagnosis", report)
+        for words in (
+            "#counters td:first-child",
+            "#waterfall td:first-child",
+            ".sensor figcaption",
+        ):
+            named = page.locator(words)
+            eventually(page, named.count, lambda count: count > 3)
+            explained = named.locator("abbr[title]")
+            assert explained.count() == named.count()
+            expect(explained.first).to_have_attribute("title", re.compile(r"\w+ \w+"))

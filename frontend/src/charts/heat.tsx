@@ -2,6 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { categoryColor } from "../colors";
 import { percent, time } from "../format";
+import { inUnit, timeFormat } from "../units";
 import { select, useSelection } from "../selection";
 import type { TimeNode } from "../types";
 import { HeatMap, type HeatRow } from "./heatmap";
@@ -37,10 +38,12 @@ export function HeatStrip({ tree }: { tree: TimeNode }) {
   const phase = phases[Math.min(at, phases.length - 1)];
   const found = useMemo(() => phase && rowsOf(phase), [phase]);
   if (!phase || !found) return null;
-  const rows = found.rows.map((row): HeatRow => ({
+  const means = found.rows.map((row) => row.total / found.layers.length);
+  const format = timeFormat(means);
+  const rows = found.rows.map((row, index): HeatRow => ({
     name: row.role,
     color: categoryColor(row.category),
-    note: time(row.total / found.layers.length),
+    note: `${inUnit(means[index] ?? 0, format)} ${format.unit}`,
     cells: row.cells.map((cell, column) => {
       const layer = found.layers[column] ?? null;
       return cell && {

@@ -2,6 +2,7 @@
 import { Chart, mark, type Frame } from "../chart";
 import { SIDES } from "../colors";
 import { ms, number } from "../format";
+import { Word } from "../parts";
 import type { SensorLine } from "../types";
 import { boxOf, lineOf, XAxis, YAxis } from "./axes";
 import { linear } from "./scale";
@@ -13,7 +14,7 @@ export function Sensor({ line, labels, unit, bands = [] }: { line: SensorLine; l
   const values = line.values.flat();
   const [low, high] = [Math.min(...values), Math.max(...values)];
   // An axis that begins elsewhere makes a small change look large: it begins at 0 unless that would hide the change.
-  const start = low >= 0 && high - low > 0.2 * high ? 0 : low;
+  const start = low >= 0 && (high === low || high - low > 0.2 * high) ? 0 : low;
   const draw = (frame: Frame) => {
     const { ink } = frame;
     const box = boxOf(frame, 52, 10, 8, 24);
@@ -39,7 +40,7 @@ export function Sensor({ line, labels, unit, bands = [] }: { line: SensorLine; l
   };
   return (
     <figure class="sensor">
-      <figcaption>{line.name}{line.device === null ? "" : ` (GPU ${line.device})`} <span class="faint">{unit}{start > 0 ? `, axis from ${number(start)}` : ""}</span></figcaption>
+      <figcaption><Word text={line.name} />{line.device === null ? "" : ` (GPU ${line.device})`} <span class="faint">{unit}{start > 0 ? `, axis from ${number(start)}` : ""}</span></figcaption>
       <Chart label={`${line.name}${labels.length > 1 ? " in both runs" : " along the run"}${start > 0 ? `; the axis does not start at 0` : ""}`} height={150} paper={215} draw={draw} />
     </figure>
   );

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { Chart, mark, widthOf, type Frame } from "../chart";
 import { BETTER, SIDES, WORSE } from "../colors";
 import { ms, number, percent, shorten, signed } from "../format";
+import { inUnit, SIZE, timeFormat } from "../units";
 import { boxOf, XAxis } from "./axes";
 import { linear } from "./scale";
 
@@ -21,6 +22,9 @@ const ROW = 27;
 export function Waterfall({ before, after, beforeName, afterName, parts, most = 14 }: Props) {
   const steps = useMemo(() => fold(before, after, beforeName, afterName, parts, most), [before, after, beforeName, afterName, parts, most]);
   const start = axisStart(steps);
+  // One unit for all labels, so that they can be compared without reading it.
+  const format = timeFormat(steps.map((step) => SIZE.ms * sizeOf(step)));
+  const label = (step: Step): string => `${!step.total && sizeOf(step) > 0 ? "+" : ""}${inUnit(SIZE.ms * sizeOf(step), format)} ${format.unit}`;
   const draw = (frame: Frame) => {
     const { ink, narrow } = frame;
     const names = steps.map((step) => shorten(step.name, narrow ? 16 : 34));
@@ -55,7 +59,8 @@ export function Waterfall({ before, after, beforeName, afterName, parts, most = 
   );
 }
 
-const label = (step: Step): string => (step.total ? ms(step.to) : signed(step.to - step.from, ms));
+/** A total, or by how much a part changes it, in ms. */
+const sizeOf = (step: Step): number => (step.total ? step.to : step.to - step.from);
 
 /** 0, unless everything happens in the last part of the axis. */
 function axisStart(steps: Step[]): number {

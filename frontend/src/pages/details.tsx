@@ -93,7 +93,7 @@ function Host({ table }: { table: HostTable }) {
 const ALLOCATING: Column<Allocating>[] = [
   { id: "op", title: "Operator", text: true, long: true, value: (row) => row.op },
   { id: "calls", spare: 1, title: "Allocations", value: (row) => row.calls, show: (row) => number(row.calls) },
-  { id: "bytes", title: "Bytes", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
+  { id: "bytes", title: "Memory", value: (row) => row.bytes, bytes: true },
   { id: "pct", title: "Share", value: (row) => row.pct, show: (row) => barred(row.pct) },
 ];
 

@@ -5,7 +5,7 @@ import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
-import { Bar, Breaking, Facts, Section, Sentence, VerdictSection } from "../parts";
+import { Bar, Facts, Section, Sentence, VerdictSection, Word } from "../parts";
 import { Table, type Column } from "../table";
 import type { Component, CounterChange, DiagnosisPage, NamedCause, RunSummary } from "../types";
 
@@ -102,13 +102,13 @@ const SURE = 0.05;
 
 /** Parts of the mean step of two sides. */
 export const components = (normal: string, abnormal: string): Column<Component>[] => [
-  { id: "component", title: "Component", text: true, long: true, value: (row) => row.component },
+  { id: "component", title: "Component", text: true, long: true, value: (row) => row.component, show: (row) => <Word text={row.component} /> },
   { id: "phase", spare: 8, title: "Phase", text: true, value: (row) => row.phase ?? NONE },
   { id: "normal", spare: 4, title: normal, value: (row) => row.normal_ms, time: "ms" },
   { id: "abnormal", spare: 3, title: abnormal, value: (row) => row.abnormal_ms, time: "ms" },
   { id: "delta", title: "Difference", value: (row) => row.delta_ms, time: "ms", signed: true, show: (row, text) => <Delta value={row.delta_ms} text={text} q={row.q} /> },
-  { id: "count", spare: 7, title: "By count", value: (row) => row.count_effect_ms, time: "ms", signed: true },
-  { id: "duration", spare: 6, title: "By duration", value: (row) => row.duration_effect_ms, time: "ms", signed: true },
+  { id: "count", spare: 7, title: "By count", help: "Because of more or fewer calls", value: (row) => row.count_effect_ms, time: "ms", signed: true },
+  { id: "duration", spare: 6, title: "By duration", help: "Because calls take longer or shorter", value: (row) => row.duration_effect_ms, time: "ms", signed: true },
   { id: "share", title: "Of difference", value: (row) => row.share_of_delta_pct, show: (row) => percent(row.share_of_delta_pct) },
   { id: "q", spare: 5, title: "q", help: "Mann-Whitney over steps, corrected for all components", value: (row) => row.q, show: (row) => (row.q === null ? "not tested" : row.q < 0.001 ? "< 0.001" : number(row.q)) },
 ];
@@ -116,7 +116,7 @@ export const components = (normal: string, abnormal: string): Column<Component>[
 const COMPONENTS = components("Normal", "Abnormal");
 
 const COUNTERS: Column<CounterChange>[] = [
-  { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <><Breaking text={row.name} />{row.device === null ? "" : ` (GPU ${row.device})`}</> },
+  { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <><Word text={row.name} />{row.device === null ? "" : ` (GPU ${row.device})`}</> },
   { id: "part", spare: 3, title: "Part", text: true, tight: true, value: (row) => row.part },
   { id: "normal", title: "Normal", value: (row) => row.normal, show: (row) => number(row.normal) },
   { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal, show: (row) => number(row.abnormal) },

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { go, Link } from "../address";
 import type { Asked } from "../ask";
 import { phaseColor } from "../colors";
-import { bytes, counted, ms, NONE, percent, times } from "../format";
+import { counted, ms, NONE, percent, times } from "../format";
 import { pairsOf } from "../pairs";
 import { Breaking, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
@@ -82,5 +82,5 @@ const COLUMNS: Column<ProfileEntry>[] = [
   { id: "busy", spare: 1, title: "Busy", help: "GPU busy, of a usual step", value: (row) => row.card?.busy_pct, show: (row) => percent(row.card?.busy_pct) },
   { id: "finding", title: "Finding", text: true, long: true, value: (row) => row.card?.finding ?? NONE, show: (row) => (row.card ? <span title={row.card.sentence}>{row.card.finding}</span> : <span class="faint">not looked into yet</span>) },
   { id: "date", spare: 3, title: "Recorded", text: true, tight: true, value: (row) => (row.card?.recorded_ns ? new Date(row.card.recorded_ns / 1e6).toISOString().slice(0, 10) : NONE) },
-  { id: "size", spare: 8, title: "Size", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
+  { id: "size", spare: 8, title: "Size", value: (row) => row.bytes, bytes: true },
 ];

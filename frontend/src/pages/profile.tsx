@@ -12,7 +12,7 @@ import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section
 import { reread, toggle, useSelection } from "../selection";
 import { everyPhase, meanStep } from "../steps";
 import { Table, type Column } from "../table";
-import { timeFormat, timeIn } from "../units";
+import { timeFormat, inUnit } from "../units";
 import { useRange, type InRange } from "../timeline/range";
 import { aboutTimeline, TimeLine } from "../timeline/view";
 import { Details, Efficiency } from "./details";
@@ -130,7 +130,7 @@ function Categories({ rows }: { rows: CategoryTime[] }) {
           {rows.map((one) => (
             <tr key={one.category}>
               <th scope="row" class="text"><Dot category={one.category} />{one.category}</th>
-              <td class="number">{timeIn(1e6 * one.time_ms, format)} {format.unit}</td>
+              <td class="number">{inUnit(1e6 * one.time_ms, format)} {format.unit}</td>
               <td class="number">{percent(one.pct)}</td>
               <td class="number spare">{counted(one.calls, "call")}</td>
               <td class="wide"><Bar share={one.pct} color={categoryColor(one.category)} /></td>
@@ -149,7 +149,7 @@ const DEVICES: Column<DeviceSummary>[] = [
   { id: "span", title: "Span", value: (row) => row.gpu_span_ms, time: "ms" },
   { id: "busy", title: "Busy", value: (row) => row.gpu_busy_pct, show: (row) => percent(row.gpu_busy_pct) },
   { id: "time", spare: 1, title: "Kernel time", value: (row) => row.kernel_time_ms, time: "ms" },
-  { id: "comm", spare: 3, title: "Exposed communication", value: (row) => row.exposed_comm_ms, show: (row) => exposed(row.exposed_comm_ms, row.comm_ms) },
+  { id: "comm", spare: 3, title: "Exposed communication", value: (row) => row.exposed_comm_ms, time: "ms", show: (row, text) => (row.comm_ms === 0 ? "none" : text) },
 ];
 
 const PHASES: Column<PhaseSteps>[] = [
@@ -259,7 +259,7 @@ function Idle({ page, events, range }: Ranged) {
             {rows.map((one) => (
               <tr key={one.cause}>
                 <th scope="row" class="text"><span class="dot" aria-hidden="true" style={{ background: causeColor(one.cause) }} />{one.cause}<span class="faint block">{page.idle_causes[one.cause]}</span></th>
-                <td class="number">{timeIn(1e6 * one.time_ms, format)} {format.unit}</td>
+                <td class="number">{inUnit(1e6 * one.time_ms, format)} {format.unit}</td>
                 <td class="number spare">{one.gaps ? counted(one.gaps, "gap") : "in gaps of other causes"}</td>
                 <td class="wide"><Bar share={total ? (100 * one.time_ms) / total : 0} color={causeColor(one.cause)} /></td>
               </tr>

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { categoryColor } from "../colors";
 import { ExpertLoad, RankTimeline } from "../charts/ranks";
-import { bytes, fileName, ms, number, percent } from "../format";
+import { fileName, ms, number, percent } from "../format";
 import { Bar, Begin, Breaking, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { CollectiveRow, Pipeline, RankRow, RankTimes, RanksPage, Stage, Summary } from "../types";
@@ -97,7 +97,7 @@ const TIMES: Column<RankTimes>[] = [
 
 const COLLECTIVES: Column<CollectiveRow>[] = [
   { id: "kind", title: "Collective", text: true, value: (row) => row.kind.replaceAll("_", " ") },
-  { id: "bytes", title: "Message", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
+  { id: "bytes", title: "Message", value: (row) => row.bytes, bytes: true },
   { id: "ranks", spare: 5, title: "Ranks", value: (row) => row.ranks },
   { id: "calls", spare: 4, title: "Calls", value: (row) => row.calls },
   { id: "wait", title: "Waiting", help: "Mean over calls and ranks", value: (row) => row.wait_us, time: "us" },

@@ -87,6 +87,8 @@ class Contrast(ResultSet, frozen=True):
         Verdict,
         msgspec.Meta(description="Whether B is faster than A over all shapes that both have."),
     ]
+    sentence: str
+    """The verdict in words: by how much, which operator decides, and what only one side has."""
     faster: int
     slower: int
     cannot_tell: int
@@ -125,7 +127,7 @@ def contrast(
     contrasts = [_shape(*pair, *both) for pair, both in zip(pairs, medians, strict=True)]
     ratio, low, high = _overall(pairs, contrasts, medians)
     verdicts = [contrasted.verdict for contrasted in contrasts]
-    return Contrast(
+    found = Contrast(
         device=lines_a[0].device,
         suite=lines_a[0].suite,
         method=", ".join(sorted({before.method for before, _ in pairs})),
@@ -135,6 +137,7 @@ def contrast(
         low=low,
         high=high,
         verdict=_verdict(low, high),
+        sentence="",
         faster=verdicts.count("faster"),
         slower=verdicts.count("slower"),
         cannot_tell=verdicts.count("cannot tell"),
@@ -144,6 +147,51 @@ def contrast(
         operators=_operators(contrasts, _shares([before for before, _ in pairs])),
         shapes=contrasts,
     )
+    return msgspec.structs.replace(found, sentence=_sentence(found))
+
+
+def _sentence(found: Contrast) -> str:
+    """Weighted by production's time first; counts of shapes, which may say otherwise, after it."""
+    a, b = (
+        names[0] if len(names) == 1 else side for names, side in ((found.a, "A"), (found.b, "B"))
+    )
+    if found.verdict == "cannot tell":
+        said = f"Whether {b} is faster than {a} cannot be told: it takes"
+    else:
+        said = f"{b} is {found.verdict} than {a}: it takes"
+    said += (
+        f" {found.ratio:.3g} times as long ({found.low:.3g} to {found.high:.3g}), "
+        "shapes weighted by their time in production"
+    )
+    if found.operators and found.verdict != "cannot tell":
+        most = found.operators[0]
+        decides = 2 * abs(most.change_pct) >= 100 * abs(found.ratio - 1)
+        part = "decides" if decides else "has the largest part"
+        said += f"; {most.operator} {part} ({most.change_pct:+.1f} % of the time of {a})"
+    shapes = _shapes(len(found.shapes))
+    counts = {"faster": found.faster, "slower": found.slower}
+    other = {"faster": "slower", "slower": "faster"}.get(found.verdict)
+    if other and counts[other] > counts[found.verdict]:
+        # Shapes are not alike: many that take little lose against few that take much.
+        said += (
+            f". It is {other} on more shapes ({counts[other]} of {shapes}, "
+            f"{counts[found.verdict]} {found.verdict}), but these take less of the time"
+        )
+    else:
+        said += (
+            f". Of {shapes} it is faster on {found.faster} and slower on {found.slower}; "
+            f"{found.cannot_tell} show no difference that is sure"
+        )
+    alone = [
+        f"{_shapes(count)} passed with {name} alone"
+        for count, name in ((found.only_a, a), (found.only_b, b))
+        if count
+    ]
+    return f"{said}.{' ' if alone else ''}{', '.join(alone)}{'.' if alone else ''}"
+
+
+def _shapes(count: int) -> str:
+    return f"{count:,} shape{'' if count == 1 else 's'}"
 
 
 def contrast_lines(a: ShapeResult, b: ShapeResult) -> ShapeContrast | None:

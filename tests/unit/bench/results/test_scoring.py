@@ -188,6 +188,19 @@ def test_a_difference_is_told_only_when_there_is_one(factor: float, verdict: str
     assert (found.only_a, found.only_b) == (1, 1)
 
 
+def test_few_shapes_that_take_long_outweigh_many_and_the_sentence_says_so() -> None:
+    def lines(long_us: float, short_us: float, only: str) -> list[ShapeResult]:
+        short = [line("b", str(at), short_us, weight=0.1) for at in range(3)]
+        return [line("a", "0", long_us), *short, line(only, "9", 1.0)]
+
+    found = contrast(lines(1000, 10, "c"), lines(2000, 5, "d"))
+    assert found.verdict == "slower"
+    assert found.sentence.startswith("mine is slower than mine: it takes ")
+    assert "; a decides (+" in found.sentence
+    assert "It is faster on more shapes (3 of 4 shapes, 1 slower)" in found.sentence
+    assert found.sentence.count("1 shape passed with mine alone") == 2
+
+
 def test_a_best_of_more_solutions_is_told_shape_by_shape() -> None:
     before = [line("rms_norm", at, 20.0, solution=name) for at in "01" for name in ("a", "b")]
     after = [*before[:2], line("rms_norm", "1", 20.0, solution="b")]

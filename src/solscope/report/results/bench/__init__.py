@@ -237,11 +237,7 @@ def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
     what = f"{contrast.device}, suite {contrast.suite}, {contrast.method}"
     title = f"{what}: A {', '.join(contrast.a)}; B {', '.join(contrast.b)}"
     notes = [
-        f"over all, by importance: B / A = {contrast.ratio:.3f} ({contrast.low:.3f} to "
-        f"{contrast.high:.3f}): {contrast.verdict}",
-        f"{counted(len(contrast.shapes), 'shape')}: {contrast.faster} faster, "
-        f"{contrast.slower} slower, {contrast.cannot_tell} cannot tell; only in A "
-        f"{contrast.only_a}, only in B {contrast.only_b}",
+        contrast.sentence,
     ]
     if contrast.uneven:
         notes.append(
