@@ -107,7 +107,7 @@ def test_every_page_looks_as_it_did(
     assert {name: texts for name, texts in apart.items() if texts} == {}
 
 
-@pytest.mark.parametrize("view", ["profile", "comparison", "benchmark", "ranks", "diagnosis"])
+@pytest.mark.parametrize("view", [*REPORT, *(view for view in SERVED if view != "home")])
 def test_charts_without_marks_are_seen(
     browser: Browser, reducer: Page, addresses: dict[str, str], view: str
 ) -> None:
