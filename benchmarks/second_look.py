@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ingest import BIG_COPIES, DEFAULT_TRACE, NO_CACHE, machine, note, repeated
+from ingest import BIG_COPIES, DEFAULT_TRACE, ENVIRONMENT, NO_CACHE, machine, note, repeated
 
 COMMANDS = ("show", "kernels", "layers", "operators", "hotspots", "report", "report again")
 START = [sys.executable, "-c", "import polars"]
@@ -45,7 +45,7 @@ class Row:
 def run_once(command: Sequence[str], **env: str) -> Sample:
     started = time.perf_counter()
     child = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, **env}
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**ENVIRONMENT, **env}
     )
     assert child.stderr is not None
     complaint = child.stderr.read().decode(errors="replace")

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import settings
 
 from solscope.readers.kineto_core import native_scanner
+from tests.read_once import install, reads_anew, remembering
+
+install()
 
 # The same examples in every run, so that what fails can be run again: few by default, many in
 # `make test-long`. Look for others with HYPOTHESIS_PROFILE=default. No deadline: machines differ.
@@ -21,8 +24,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_collection_finish() -> None:
-    """Keep thousands of collected tests out of every later search for garbage."""
+    """Keep collected tests, which are thousands, out of searches for garbage; search seldom."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -44,9 +48,11 @@ def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return name
 
 
-@pytest.fixture
-def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not read a file again that a test with this fixture has read; see `read_once.py`."""
-    from tests.read_once import remember
-
-    remember(monkeypatch)
+@pytest.fixture(autouse=True)
+def _read_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Do not read a recording again that another test has read; see `read_once.py`."""
+    if "reads_anew" in request.keywords or reads_anew(request.path):
+        yield
+        return
+    with remembering():
+        yield

@@ -31,6 +31,7 @@ from solscope.views.summary import DeviceSummary, Summary
 from tests.fuzz.commands import time_limit
 from tests.fuzz.mutating import mutate
 from tests.printing import printed
+from tests.sampling import some
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -135,7 +136,7 @@ def run_cases(sample: Sample, seeds: range, folder: Path, monkeypatch: pytest.Mo
     assert opened >= len(seeds) // 20 or sample == SAMPLES["rocprof-gzip"]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", some(SAMPLES, 2))
 def test_damaged_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_cases(SAMPLES[name], range(4), tmp_path, monkeypatch)
 

@@ -9,8 +9,6 @@ import pytest
 
 from solscope.cli import run
 
-pytestmark = pytest.mark.usefixtures("read_once")
-
 HERE = Path(__file__).parent
 CASES = {
     "show-vllm-b200": ["show", "demo:vllm-b200"],

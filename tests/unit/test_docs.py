@@ -447,7 +447,6 @@ SHOWN = [
 ]
 
 
-@pytest.mark.usefixtures("read_once")
 @pytest.mark.parametrize(("command", "shown"), SHOWN)
 def test_readme_shows_real_output(
     command: str,

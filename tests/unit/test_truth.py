@@ -11,6 +11,7 @@ import pytest
 import solscope
 from solscope.views.summary import Summary
 from tests.recordings import is_whole, recording
+from tests.sampling import some_rows
 
 SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
 
@@ -44,7 +45,9 @@ def near(value: float) -> object:
     return pytest.approx(value, abs=0.01)
 
 
-@pytest.mark.parametrize(("file", "events", "kernels", "span", "busy"), TRACES, ids=IDS)
+@pytest.mark.parametrize(
+    ("file", "events", "kernels", "span", "busy"), some_rows(TRACES, 2), ids=IDS
+)
 def test_traces(file: str, events: int | None, kernels: int, span: float, busy: float) -> None:
     found = summary(f"data/traces/{file}")
     # Recordings of the repository are without the arrows that viewers draw.

@@ -8,6 +8,7 @@ stays "other", which is better than a wrong category.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -35,6 +36,8 @@ def load_rules(extra: Sequence[Path] = ()) -> RuleSet:
     A rule with the id of a later one replaces it. A file that cannot be used raises `InputError`.
     A bare name that is no file stands for the rules that another package offers under it.
     """
+    if not extra:
+        return _built_in_rules()
     rules: dict[str, Rule] = {}
     for path in (_offered(path) or path for path in extra):
         for rule in read_rules(path):
@@ -43,6 +46,13 @@ def load_rules(extra: Sequence[Path] = ()) -> RuleSet:
     for rule in own.rules:
         rules.setdefault(rule.id, rule)
     return RuleSet(tuple(rules.values()), own.texts)
+
+
+@cache
+def _built_in_rules() -> RuleSet:
+    """One for all profiles: what it has compiled for one serves the others."""
+    own = built_in()
+    return RuleSet(own.rules, own.texts)
 
 
 def _offered(name: Path) -> Path | None:

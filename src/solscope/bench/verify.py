@@ -72,9 +72,14 @@ def verify_suite(
 
 @ignore_host_warnings()
 def verify(
-    name: str, shapes: Sequence[Axes], *, seed: int = 1, device: str = "cpu"
+    name: str,
+    shapes: Sequence[Axes],
+    *,
+    variants: Sequence[Variant] = VARIANTS,
+    seed: int = 1,
+    device: str = "cpu",
 ) -> Verification:
-    """Check one operator on these axes, which should be small."""
+    """Check one operator on these axes, which should be small, with these variants of inputs."""
     task = operator(name).task
     if task is None:
         return Verification(name, 0, 0, ["it has no executable half"], 0.0)
@@ -84,7 +89,7 @@ def verify(
     distinct = list({msgspec.json.encode(dict(axes)): axes for axes in shapes}.values())
     for place, axes in enumerate(distinct):
         # every variant of the first axes, one of the others in turn
-        for variant in VARIANTS if place == 0 else (VARIANTS[place % len(VARIANTS)],):
+        for variant in variants if place == 0 else (variants[place % len(variants)],):
             draw = Draw(seed=seed + place, device=device, variant=variant)
             for problem, error in _findings(task, run, axes, draw):
                 checks, worst = checks + 1, max(worst, error)

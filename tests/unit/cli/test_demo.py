@@ -20,8 +20,6 @@ from solscope.errors import InputError
 from solscope.web.answer_cache import DiskCache
 from solscope.web.sources import check_sources, find_results, find_sources
 
-pytestmark = pytest.mark.usefixtures("read_once")
-
 MOST_BYTES = 3_000_000
 FACTS = {
     "show": r"NVIDIA B200",

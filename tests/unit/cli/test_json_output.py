@@ -18,8 +18,6 @@ from solscope.report.forms import all_forms
 from solscope.report.schemas import json_schema
 from tests.json_output import document
 
-pytestmark = pytest.mark.usefixtures("read_once")
-
 DATA = Path(__file__).parents[2] / "data"
 B200, GRAPH, NORMAL, SLOW = (
     f"demo:{name}" for name in ("vllm-b200", "vllm-mi300x-graph", "h200-normal", "h200-slow")

@@ -10,8 +10,7 @@ from rich.cells import cell_len
 
 from solscope.cli import run
 from solscope.report.layout.tables import Column, table, to_text
-
-pytestmark = pytest.mark.usefixtures("read_once")
+from tests.sampling import some
 
 WIDTHS = (
     *(60, 80),
@@ -60,7 +59,7 @@ def printed(
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", some(COMMANDS, 2))
 def test_tables_fit_and_keep_what_they_are_for(
     name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

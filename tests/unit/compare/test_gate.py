@@ -16,6 +16,7 @@ from solscope.report.results.gate import _COLUMNS, gate_parts
 from tests.making import aggregate, attributed, event
 from tests.printing import printed
 from tests.recordings import attributed_recording
+from tests.sampling import some_rows
 
 GEMM = "nvjet_tst_128x8_64x12_2x1_v_bz_TNT"
 
@@ -186,18 +187,21 @@ def recorded(name: str) -> Attributed:
 @real
 @pytest.mark.parametrize(
     ("candidate", "verdict", "ratio"),
-    [
-        ("normal", "ok", 1.0),
-        ("cpu_throttle", "worse", 4.71),
-        ("cpu_contention", "worse", 2.69),
-        ("gc_pressure", "worse", 10.24),
-        ("disk_fsync", "worse", 1.34),
-        # Nothing was injected here: steps within a run agree better than runs do (how-to page).
-        ("normal_again", "worse", 1.09),
-        # The host was faster in these runs, and so were their steps, fault or not.
-        ("extra_sync", "ok", 0.68),
-        ("longer_context", "ok", 0.58),
-    ],
+    some_rows(
+        [
+            ("normal", "ok", 1.0),
+            ("cpu_throttle", "worse", 4.71),
+            ("cpu_contention", "worse", 2.69),
+            ("gc_pressure", "worse", 10.24),
+            ("disk_fsync", "worse", 1.34),
+            # Nothing was injected here: steps within a run agree better than runs do (how-to page).
+            ("normal_again", "worse", 1.09),
+            # The host was faster in these runs, and so were their steps, fault or not.
+            ("extra_sync", "ok", 0.68),
+            ("longer_context", "ok", 0.58),
+        ],
+        2,
+    ),
 )
 def test_real_runs(candidate: str, verdict: str, ratio: float) -> None:
     result = gate(recorded("normal"), recorded(candidate), 0.03)

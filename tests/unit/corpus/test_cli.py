@@ -13,6 +13,7 @@ import pytest
 
 from solscope.cli import run
 from tests.json_output import document
+from tests.sampling import some
 from tests.unit.corpus.traces import write_trace
 
 Captured = pytest.CaptureFixture[str]
@@ -93,7 +94,7 @@ def test_a_truncated_recording_is_named_and_marked(
 
 
 @pytest.mark.parametrize("words", [["repair"], ["importance"], ["add", "new.json"], ["compact"]])
-@pytest.mark.parametrize("left", [b"", b'{"add": {"path": "pa', b'{"add": 5}', None])
+@pytest.mark.parametrize("left", some([b"", b'{"add": {"path": "pa', None, b'{"add": 5}'], 2))
 def test_a_damaged_log_is_one_line_that_says_where(
     store: str, tmp_path: Path, capsys: Captured, words: list[str], left: bytes | None
 ) -> None:

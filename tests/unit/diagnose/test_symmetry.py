@@ -13,6 +13,7 @@ from solscope.diagnose.verdict.judging import OPPOSITE
 from solscope.lab import edits
 from solscope.lab.strip import PARTS, Part, stripped
 from solscope.readers.packed import Observations
+from tests.sampling import some
 from tests.unit.diagnose.making import EAGER, GRAPH
 from tests.unit.diagnose.test_causes import slower_kernels
 
@@ -35,7 +36,7 @@ EDITED = {
 }
 
 
-@pytest.mark.parametrize("name", EDITED)
+@pytest.mark.parametrize("name", some(EDITED, 2))
 def test_exchanged_runs_give_the_exchanged_verdict(name: str) -> None:
     normal, abnormal = GRAPH.but(steps=24).run(), EDITED[name]
     there, back = diagnose_runs(normal, abnormal), diagnose_runs(abnormal, normal)

@@ -228,7 +228,7 @@ def holds(edge: Edge, limits: Thresholds) -> list[bool]:
     return answers
 
 
-@pytest.mark.parametrize("edge", some(EDGES, 3), ids=name)
+@pytest.mark.parametrize("edge", some(EDGES, 6), ids=name)
 def test_a_check_answers_no_short_of_its_limit_and_yes_beyond(edge: Edge) -> None:
     assert holds(edge, Thresholds()) == [False, True]
 

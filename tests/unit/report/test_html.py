@@ -20,8 +20,6 @@ from solscope.pages.profile import profile_page
 from solscope.report.html import asset, render_html, script_data
 from tests.making import attributed, event
 
-pytestmark = pytest.mark.usefixtures("read_once")
-
 MOST_BYTES = 250_000
 """Of a report, but for its data: script, style and frame."""
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>\u2028&amp;"

@@ -15,6 +15,7 @@ from solscope.views.hotspots.additive import additive
 from solscope.views.operators import hardware_of
 from tests.making import attributed, event
 from tests.recordings import attributed_recording, recording
+from tests.sampling import some
 
 US = 1000
 REAL = (
@@ -118,7 +119,7 @@ def test_work_beside_other_work_saves_nothing() -> None:
     assert sum(row.recoverable_us for row in found.hotspots) == pytest.approx(300.0)
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", some(REAL, 2))
 def test_rows_of_a_recording_leave_the_speed_of_light(name: str) -> None:
     profile: Attributed = attributed_recording(recording(name))
     known = {}

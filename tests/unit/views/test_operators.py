@@ -372,7 +372,7 @@ PROFILES = sorted(
 
 
 @shared
-@pytest.mark.parametrize("name", some(PROFILES, 4))
+@pytest.mark.parametrize("name", some(PROFILES, 8))
 def test_nothing_is_faster_than_its_bound(name: str) -> None:
     table = opened(name)
     assert [r for r in table.operators if (r.best_pct or 0) > 100] == []
