@@ -1258,6 +1258,7 @@ export interface ShapeContrast {
   high: number;
   verdict: "cannot tell" | "faster" | "slower";
   processes: [number, number];
+  other_machine: boolean;
 }
 
 export interface ShapeOrigin {

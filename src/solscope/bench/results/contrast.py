@@ -3,7 +3,8 @@
 The ratio of medians gets a 95 % interval from a bootstrap over processes first and samples within
 them second, because samples of one process resemble each other. Where a side was timed in one
 process, how processes differ cannot be seen, and the interval is wider by as much as two processes
-of one card were seen to differ. A ratio within 1 % of 1 is never called a difference.
+of one card were seen to differ. Where A and B may be of two machines, it is wider by as much as
+machines with one model of GPU were. A ratio within 1 % of 1 is never called a difference.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 RESOLUTION = 0.01
 """Smaller differences are not reported."""
 ONE_PROCESS = 0.08
-"""By how much medians of single processes of one solution may differ. With it 96 % of 1,374 pairs
-of two runs on GPUs of one model show no difference (docs/reference/results.md)."""
+"""By how much medians of single processes of one solution may differ, on whatever machine. With it
+96 % of over 1,200 pairs of two runs show no difference (docs/reference/results.md)."""
+OTHER_MACHINE = 0.025
+"""By how much medians of several processes may differ on two machines with one model of GPU."""
 
 Verdict = Literal["faster", "slower", "cannot tell"]
 _Key = tuple[str, str]
@@ -55,6 +58,8 @@ class ShapeContrast(msgspec.Struct, frozen=True):
     """About B."""
     processes: tuple[int, int]
     """In which A and B were timed."""
+    other_machine: bool
+    """Whether A and B may be of two machines: they are of two runs that do not name the same."""
 
 
 class OperatorContrast(msgspec.Struct, frozen=True):
@@ -317,7 +322,8 @@ def _passed(lines: Sequence[ShapeResult]) -> dict[_Key, ShapeResult]:
 
 def _shape(a: ShapeResult, b: ShapeResult, medians_a: Floats, medians_b: Floats) -> ShapeContrast:
     processes = (len(_processes(a)), len(_processes(b)))
-    unseen = ONE_PROCESS if min(processes) == 1 else 0.0
+    other_machine = _on_other_machine(a, b)
+    unseen = ONE_PROCESS if min(processes) == 1 else OTHER_MACHINE * other_machine
     low, high = _interval(medians_b / medians_a, unseen)
     a_us, b_us = a.median_us or 0.0, b.median_us or 0.0
     return ShapeContrast(
@@ -332,19 +338,33 @@ def _shape(a: ShapeResult, b: ShapeResult, medians_a: Floats, medians_b: Floats)
         high=high,
         verdict=_verdict(low, high),
         processes=processes,
+        other_machine=other_machine,
     )
 
 
-def _together(contrasts: Sequence[ShapeContrast], shares: Sequence[float], spent: float) -> float:
-    """What processes may differ by over all shapes: chance of one is made up for by others.
+def _on_other_machine(a: ShapeResult, b: ShapeResult) -> bool:
+    """Whether two lines may be of two machines, or of one that was started anew in between."""
+    machines = (a.run.get("machine"), b.run.get("machine"))
+    if None in machines:
+        return bool(a.run.get("id") != b.run.get("id"))
+    return machines[0] != machines[1]
 
-    One process times all shapes of an operator, so those may be off by the same share.
+
+def _together(contrasts: Sequence[ShapeContrast], shares: Sequence[float], spent: float) -> float:
+    """What processes and machines may differ by over all shapes.
+
+    One process times all shapes of an operator, so those may be off by the same share; chance of
+    one operator is made up for by others. A machine that is slower is slower at all of them.
     """
     parts: defaultdict[str, float] = defaultdict(float)
+    elsewhere = 0.0
     for contrasted, share in zip(contrasts, shares, strict=True):
+        part = share * contrasted.a_us / spent
         if min(contrasted.processes) == 1:
-            parts[contrasted.operator] += ONE_PROCESS * share * contrasted.a_us / spent
-    return math.hypot(*parts.values())
+            parts[contrasted.operator] += ONE_PROCESS * part
+        elif contrasted.other_machine:
+            elsewhere += OTHER_MACHINE * part
+    return elsewhere + math.hypot(*parts.values())
 
 
 def _processes(result: ShapeResult) -> list[int]:

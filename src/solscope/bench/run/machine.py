@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import platform
 import secrets
@@ -59,6 +60,7 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
         "platform": f"{platform.system()} {kernel_version()} {platform.machine()}",
         "cpu": cpu_name() or platform.processor(),
         "cores": os.cpu_count(),
+        "machine": machine_mark(device),
     }
     if device != "cpu":
         properties = torch.cuda.get_device_properties(0)
@@ -67,6 +69,27 @@ def describe_run(device: str, command: list[str]) -> dict[str, Any]:
         about["gpu_l2_bytes"] = int(properties.L2_cache_size)
         about["gpu_sm_count"] = int(properties.multi_processor_count)
     return about
+
+
+def machine_mark(device: str) -> str | None:
+    """The same for runs on one GPU since the machine was started; null where it cannot be told.
+
+    A digest: neither the serial number of the GPU nor that of the machine can be read from it.
+    """
+    try:
+        started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    gpu = "" if device == "cpu" else gpu_uuid()
+    if gpu is None:
+        return None
+    return hashlib.sha256(f"{started} {gpu}".encode()).hexdigest()[:16]
+
+
+def gpu_uuid() -> str | None:
+    """What CUDA calls the GPU that torch uses."""
+    uuid = getattr(import_torch().cuda.get_device_properties(0), "uuid", None)
+    return None if uuid is None else str(uuid)
 
 
 def kernel_version() -> str:

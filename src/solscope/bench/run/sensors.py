@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from solscope.bench.base import Sensors
+from solscope.bench.run.machine import gpu_uuid
 from solscope.bench.run.statistics import median
 from solscope.capture.base import MissingSensorError
 from solscope.capture.nvml import Nvml, Utilization
@@ -115,7 +116,7 @@ class Watch:
             self.reason = "no GPU is used"
             return
         try:
-            self.card = Card(_uuid())
+            self.card = Card(gpu_uuid())
         except MissingSensorError as error:
             self.reason = str(error)
 
@@ -151,14 +152,6 @@ class Watch:
             temperature_c=_range([reading.temperature_c for reading in readings]),
             throttle=[name for bit, name in THROTTLE.items() if seen & bit],
         )
-
-
-def _uuid() -> str | None:
-    """What CUDA calls the GPU that torch uses."""
-    import torch
-
-    uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)
-    return None if uuid is None else str(uuid)
 
 
 def _range(values: Sequence[float]) -> list[float]:

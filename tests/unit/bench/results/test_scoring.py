@@ -245,6 +245,28 @@ def test_one_process_cannot_show_how_processes_differ() -> None:
     )
 
 
+def test_runs_of_two_machines_may_differ_by_more_than_processes_of_one_show() -> None:
+    def timed(median_us: float, **run: str) -> list[ShapeResult]:
+        return [line("rms_norm", shape, median_us, run=run) for shape in "01"]
+
+    a = timed(20.0, id="a", machine="m")
+    same = contrast(a, timed(20.5, id="b", machine="m"))
+    other = contrast(a, timed(20.5, id="b", machine="n"))
+    unknown = contrast(a, timed(20.5, id="b"))
+    assert [found.verdict for found in (same, other, unknown)] == ["slower", *2 * ["cannot tell"]]
+    assert [found.shapes[0].other_machine for found in (same, other, unknown)] == [
+        False,
+        True,
+        True,
+    ]
+    assert contrast(timed(20.0, id="a"), timed(20.5, id="a")).verdict == "slower"
+    assert contrast(a, timed(21.0, id="b", machine="n")).verdict == "slower"
+    assert other.high == pytest.approx(1.025 * same.high)  # for both shapes alike
+    wide = printed(contrast_parts, other, width=140, color=False)
+    assert "2 shapes timed in two runs that may be of two machines" in wide
+    assert "two machines" not in printed(contrast_parts, same, width=140, color=False)
+
+
 def test_shapes_of_an_operator_share_what_one_process_cannot_show() -> None:
     def lines(median_us: float, *operators: str) -> list[ShapeResult]:
         return [

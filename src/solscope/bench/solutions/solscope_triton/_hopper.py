@@ -31,6 +31,8 @@ TILE = 128
 """Keys per step."""
 ROWS = 192
 """Rows of a program."""
+AT_ONCE = 4
+"""Key heads whose programs run beside each other."""
 
 
 @gluon.jit
@@ -529,6 +531,9 @@ def long_kernel(
     table,
     scale,
     sequences,
+    blocks,
+    kv_heads,
+    at_once,
     q_row,
     table_row,
     GROUP: gl.constexpr,
@@ -547,9 +552,12 @@ def long_kernel(
     WIDE: gl.constexpr = gl.NVMMASharedLayout(128, 16)
     NARROW: gl.constexpr = gl.NVMMASharedLayout(NARROW_WIDTH * 2, 16)
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
-    kv_head = gl.program_id(0)
-    # Long rows first.
-    block = gl.num_programs(1) - 1 - gl.program_id(1)
+    # Some heads at a time, whose keys stay in the L2; of these, long rows first.
+    first_head = gl.program_id(0) // (at_once * blocks) * at_once
+    within = gl.program_id(0) - first_head * blocks
+    here = gl.minimum(at_once, kv_heads - first_head)
+    kv_head = first_head + within % here
+    block = blocks - 1 - within // here
     sequence = block % sequences
     begin = gl.load(starts + sequence)
     first_token = (block // sequences) * TOKENS
@@ -667,7 +675,7 @@ def start(
     height = PAGE if paged else TILE
     sources = [copies(each, height, width) for width in (64, rest or 64) for each in rows]
     blocks = triton.cdiv(longest_q, ROWS // group) * sequences
-    long_kernel[(kv_heads, blocks)](
+    long_kernel[(kv_heads * blocks,)](
         q,
         out,
         *sources,
@@ -676,6 +684,9 @@ def start(
         table,
         scale * LOG2_E,
         sequences,
+        blocks,
+        kv_heads,
+        min(AT_ONCE, kv_heads),
         q.stride(0),
         table.stride(0),
         GROUP=group,

@@ -4,13 +4,16 @@ Where all keys of a sequence fit on the chip, and there are sequences for all pr
 takes one sequence and key head after another: one warp copies keys and values, three groups of four
 take blocks of 64 rows, row g * TOKENS + t for query head g of token t. Where these would not fill a
 block, as 7 heads do not, heads take turns with 64 tokens each. Where a key head has more than eight
-query heads, each share of them is a sequence of its own. Blocks are taken from the
-last to the first, and tiles of keys likewise: the last tiles are free first, and those of the next
-sequence come in while the first ones are still needed.
+query heads, each share of them is a sequence of its own. Blocks are taken from the last to the
+first, and tiles of keys likewise: the last tiles are free first, and those of the next sequence
+come in while the first ones are still needed.
+
+As in `_hopper.py`, the largest score of a row in its first tile serves for all tiles, and a block
+whose sums leave the range of numbers is computed again with the largest score so far.
 """
 
 import torch
-from _hopper import LOG2_E, PAGE, clear_rows, copies, copy_tile, tile_of
+from _hopper import LOG2_E, PAGE, clear_rows, copies, copy_tile, hide, sum_part, tile_of, weigh
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -138,15 +141,9 @@ def fetch_queries(
     TOKENS: gl.constexpr,
 ):
     """Copy a block of queries: row g * TOKENS + t is head g of token t."""
-    HALVES: gl.constexpr = DIM // 64
-    SPLIT: gl.constexpr = 64 // TOKENS
     full = q_full.index(slot)
     mbarrier.expect(full, TOKENS * GROUP * DIM * 2)
-    for head in gl.static_range(GROUP):
-        for half in gl.static_range(HALVES):
-            place = q_blocks.index((slot * HALVES + half) * SPLIT + head)
-            column = (first_head + head) * DIM + 64 * half
-            tma.async_copy_global_to_shared(q_source, [row, column], full, place)
+    tma.async_copy_global_to_shared(q_source, [0, first_head, row, 0], full, q_blocks.index(slot))
 
 
 @gluon.jit
@@ -178,8 +175,10 @@ def attend_sequences(
 ):
     """One group of warps: some of the blocks of 64 rows of each sequence, the last first."""
     dtype: gl.constexpr = q_blocks.dtype
-    HALVES: gl.constexpr = DIM // 64
-    SPLIT: gl.constexpr = 64 // TOKENS
+    # Up to this sum, the type can hold every weight, and fp32 their products with values.
+    MOST: gl.constexpr = 1e18 if dtype == gl.bfloat16 else 3e4
+    # A row that sees no key of the last tile takes powers above 0: these may be small.
+    LEAST: gl.constexpr = 1e-18 if dtype == gl.bfloat16 else 0.5
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
     SUMS: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIM, 16])
     WIDE: gl.constexpr = gl.NVMMASharedLayout(128, 16)
@@ -230,11 +229,9 @@ def attend_sequences(
             queries = q_blocks._reinterpret(dtype, [2 * GROUPS, 64, DIM], WIDE).index(slot)
             row = gl.arange(0, 64, gl.SliceLayout(1, S))
             token = rows * TOKENS + row % TOKENS
-            position = gl.where(token < queried, offset + token, 0)
+            position = offset + gl.minimum(token, queried - 1)
             visible = offset + rows * TOKENS + 1
             end = gl.minimum(offset + gl.minimum((rows + 1) * TOKENS, queried), length)
-            best = gl.full([64], float("-inf"), gl.float32, gl.SliceLayout(1, S))
-            total = gl.zeros([64], gl.float32, gl.SliceLayout(1, S))
             sums = gl.zeros([64, DIM], gl.float32, SUMS)
             tiles = (end + KEYS - 1) // KEYS
             # The rows of the block before are written; the next block's queries take their place.
@@ -259,9 +256,11 @@ def attend_sequences(
             scores = warpgroup_mma(
                 queries, keys, gl.zeros([64, KEYS], gl.float32, S), use_acc=False
             )
-            weights, best, shrink, total = weigh_backward(
-                scores, last, position, best, total, scale, visible, KEYS, S
-            )
+            scores = hide(scores, last, position, visible, KEYS, S)
+            best = gl.max(scores, 1) * scale
+            best = gl.where(best == float("-inf"), 0.0, best)
+            weights = weigh(scores, best, scale)
+            part = sum_part(weights, KEYS)
             left = gl.convert_layout(weights.to(dtype), LEFT)
             mbarrier.wait(v_full.index(last), turn & 1)
             if (last + 1) * KEYS > length:
@@ -279,14 +278,31 @@ def attend_sequences(
                 values = tile_of(v_main, tile + 1, TILES, KEYS, DIM, WIDE)
                 summing = warpgroup_mma(left, values, sums, is_async=True)
                 scores = warpgroup_mma_wait(1, deps=[started])
-                weights, best, shrink, total = weigh_backward(
-                    scores, tile, position, best, total, scale, visible, KEYS, S
-                )
+                scores = hide(scores, tile, position, visible, KEYS, S)
+                weights = weigh(scores, best, scale)
+                part += sum_part(weights, KEYS)
                 sums = warpgroup_mma_wait(0, deps=[summing])
-                sums = sums * gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))[:, None]
                 left = gl.convert_layout(weights.to(dtype), LEFT)
             mbarrier.wait(v_full.index(0), turn & 1)
             sums = warpgroup_mma(left, tile_of(v_main, 0, TILES, KEYS, DIM, WIDE), sums)
+            total = gl.convert_layout(gl.sum(part, 1), gl.SliceLayout(1, S))
+            if gl.max(gl.where((total < MOST) & (total > LEAST), 0, 1), 0) > 0:
+                # Again with the largest score so far.
+                best = gl.full([64], float("-inf"), gl.float32, gl.SliceLayout(1, S))
+                total = gl.zeros([64], gl.float32, gl.SliceLayout(1, S))
+                sums = gl.zeros([64, DIM], gl.float32, SUMS)
+                for back in range(tiles):
+                    tile = last - back
+                    keys = tile_of(k_main, tile, TILES, KEYS, DIM, WIDE).permute((1, 0))
+                    scores = warpgroup_mma(
+                        queries, keys, gl.zeros([64, KEYS], gl.float32, S), use_acc=False
+                    )
+                    weights, best, shrink, total = weigh_backward(
+                        scores, tile, position, best, total, scale, visible, KEYS, S
+                    )
+                    sums = sums * gl.convert_layout(shrink, gl.SliceLayout(1, SUMS))[:, None]
+                    left = gl.convert_layout(weights.to(dtype), LEFT)
+                    sums = warpgroup_mma(left, tile_of(v_main, tile, TILES, KEYS, DIM, WIDE), sums)
             # Tiles that no block of this group needs any more.
             ahead = gl.minimum(offset + (following // TURNS + 1) * TOKENS, length)
             needed = gl.where(stays, (ahead + KEYS - 1) // KEYS, 0)
@@ -301,13 +317,9 @@ def attend_sequences(
             if (rows + 1) * TOKENS <= queried:
                 fence_async_shared()
                 gl.thread_barrier()
-                for head in gl.static_range(GROUP):
-                    for half in gl.static_range(HALVES):
-                        tma.async_copy_shared_to_global(
-                            out_sink,
-                            [begin + rows * TOKENS, (first_head + head) * DIM + 64 * half],
-                            q_blocks.index((slot * HALVES + half) * SPLIT + head),
-                        )
+                tma.async_copy_shared_to_global(
+                    out_sink, [0, first_head, begin + rows * TOKENS, 0], q_blocks.index(slot)
+                )
             else:
                 # Not beyond the last token: there the next sequence begins.
                 gl.thread_barrier()
@@ -362,7 +374,8 @@ def short_kernel(
     WIDE: gl.constexpr = gl.NVMMASharedLayout(128, 16)
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
     PAGES: gl.constexpr = KEYS // 16
-    q_blocks = gl.allocate_shared_memory(dtype, [2 * GROUPS * DIM // TOKENS, TOKENS, 64], WIDE)
+    ROWS: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=4)
+    q_blocks = gl.allocate_shared_memory(dtype, [2 * GROUPS, DIM // 64, GROUP, TOKENS, 64], ROWS)
     k_main = gl.allocate_shared_memory(dtype, [TILES * DIM // 64 * PAGES, 16, 64], WIDE)
     v_main = gl.allocate_shared_memory(dtype, [TILES * DIM // 64 * PAGES, 16, 64], WIDE)
     q_full = gl.allocate_shared_memory(gl.int64, [2 * GROUPS, 1], BARRIER)
@@ -522,10 +535,16 @@ def attention(
         # Rows would be left over: the heads take turns, each with 64 tokens.
         turns, group, tokens = group, 1, 64
     out = torch.empty_like(q)
-    layout = gl.NVMMASharedLayout(128, 16)
 
     def rows_of(tensor: torch.Tensor) -> TensorDescriptor:
-        return TensorDescriptor.from_tensor(tensor.view(len(tensor), -1), [tokens, 64], layout)
+        """Copies of some tokens of the heads of a group, 64 values of each row at a time."""
+        return TensorDescriptor(
+            tensor,
+            [dim // 64, heads, len(tensor), 64],
+            [64, dim, tensor.stride(0), 1],
+            [dim // 64, group, tokens, 64],
+            gl.NVMMASharedLayout(128, 16, rank=4),
+        )
 
     processors = torch.cuda.get_device_properties(q.device).multi_processor_count
     short_kernel[(processors,)](

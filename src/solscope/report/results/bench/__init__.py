@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from solscope.bench.audit import Audit
 from solscope.bench.base import FAILURES, ShapeResult
-from solscope.bench.results.contrast import ONE_PROCESS, RESOLUTION, Contrast
+from solscope.bench.results.contrast import ONE_PROCESS, OTHER_MACHINE, RESOLUTION, Contrast
 from solscope.bench.results.leaderboard import Leaderboard
 from solscope.bench.results.score import Score
 from solscope.bench.workloads import DEFAULT_SUITE
@@ -251,6 +251,12 @@ def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
         notes.append(
             f"{counted(single, 'shape')} timed in one process on a side: intervals are "
             f"{100 * ONE_PROCESS:.0f} % wider; --restarts 3 makes them narrow"
+        )
+    apart = sum(shape.other_machine and min(shape.processes) > 1 for shape in contrast.shapes)
+    if apart:
+        notes.append(
+            f"{counted(apart, 'shape')} timed in two runs that may be of two machines: intervals "
+            f"are {100 * OTHER_MACHINE:.1f} % wider; one run of both solutions makes them narrow"
         )
     shown = table(columns, cells, screen.width)
     return [heading(title), shown, Text(""), *map(Text, notes)]
