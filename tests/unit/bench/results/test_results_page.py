@@ -181,6 +181,28 @@ def what_stops(lines: Sequence[ShapeResult]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def ahead(lines: Sequence[ShapeResult]) -> str:
+    """S of our kernels and of the best other solution, by operator."""
+    ours = "solscope-triton"
+    by_name = {
+        name: {one.operator: one.s or 0.0 for one in score(lines, solution=name).operators}
+        for name in sorted({one.solution for one in lines})
+    }
+    rows = ["| operator | ours | best other | its S |", "|---|--:|---|--:|"]
+    for one in sorted(score(lines).operators, key=lambda one: -one.importance):
+        if one.importance < 0.01:
+            continue
+        others = {name: s.get(one.operator, 0.0) for name, s in by_name.items() if name != ours}
+        best = max(others, key=lambda name: others[name])
+        own = by_name[ours].get(one.operator)
+        front, back = ("**", "") if (own or 0.0) >= others[best] else ("", "**")
+        rows.append(
+            f"| `{one.operator}` | {front}{pct(own)}{front} | {best} | "
+            f"{back}{pct(others[best])}{back} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
 @cache
 def same_again() -> Contrast:
     """Two runs of our kernels in three processes each, on two machines."""
@@ -247,7 +269,7 @@ def decode_set(lines: Sequence[ShapeResult]) -> str:
     "name",
     [
         *("results", "solutions", "failures", "effort", "cross-check", "decode"),
-        *("what stops", "again"),
+        *("what stops", "again", "ahead"),
         pytest.param("two runs", marks=pytest.mark.long),
     ],
 )
@@ -262,6 +284,7 @@ def test_the_page_shows_the_committed_results(name: str) -> None:
         "cross-check": cross_check,
         "what stops": lambda: what_stops(lines),
         "again": again,
+        "ahead": lambda: ahead(lines),
         "decode": lambda: decode_set(read_results([DECODE])),
     }
     check_block(PAGE, name, makers[name]())
