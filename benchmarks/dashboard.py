@@ -94,6 +94,8 @@ window.solscopeTimes = {};
 const look = () => {
   const times = window.solscopeTimes;
   if (!times.shown && document.querySelector(SHOWN)) times.shown = performance.now();
+  const told = document.querySelector("#verdict .sentence");
+  if (!times.verdict && told) times.verdict = performance.now();
   if (!times.table && document.querySelector("main tbody td")) times.table = performance.now();
   if (!times.whole && wanted.every((one) => document.querySelector(one))) {
     const open = [...document.querySelectorAll(".chart:not(:has(svg))")];
@@ -118,6 +120,8 @@ class Visit:
     """From the start of the process to the printed address."""
     shown_ms: float
     """From the start of the navigation to the first thing of use in the page."""
+    verdict_ms: float | None
+    """To the sentence that a page begins with; null where it has none."""
     table_ms: float
     """To the first row of a table."""
     window_ms: float
@@ -126,6 +130,20 @@ class Visit:
     """To the last chart, however far down."""
     server_cpu_ms: float
     """Processor time of the server since its address was printed."""
+    server_mb: float
+    """Most memory that the server has had."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report of one profile, made without a cache."""
+
+    profile: str
+    kb: float
+    cpu_s: float
+    """User and system, all threads; least of the runs."""
+    mb: float
+    """Most memory."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +157,10 @@ class Server:
     def cpu_ms(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def most_mb(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1000
 
     def ask(self, path: str) -> Any:
         with urllib.request.urlopen(f"{self.address}{path}") as answer:
@@ -205,10 +227,36 @@ def visit(browser: Browser, store: Path, cache: Path, page: Page, path: str, aft
                 text = tab.inner_text("main")[:500]
                 sys.exit(f"{page.name}: not whole after {PATIENCE_S} s: {text}")
             tab.wait_for_timeout(50)
-        spent = one.cpu_ms() - before
+        spent, most = one.cpu_ms() - before, one.most_mb()
         context.close()
     told = {f"{name}_ms": float(times[name]) for name in KINDS}
-    return Visit(page=page.name, after_s=after, start_s=one.start_s, server_cpu_ms=spent, **told)
+    return Visit(
+        page=page.name,
+        after_s=after,
+        start_s=one.start_s,
+        verdict_ms=times.get("verdict"),
+        server_cpu_ms=spent,
+        server_mb=most,
+        **told,
+    )
+
+
+def reported(profile: Path, runs: int) -> Report:
+    """Write a report several times, each in a new process."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "report.html"
+        command = [sys.executable, "-m", "solscope", "report", str(profile), "-o", str(out)]
+        used = []
+        for _ in range(runs):
+            process = subprocess.Popen(
+                [*command, "--force", "--no-cache"], stdout=subprocess.DEVNULL
+            )
+            _, status, spent = os.wait4(process.pid, 0)
+            if status:
+                sys.exit(f"report of {profile} failed")
+            used.append((spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1000))
+        least = min(used)
+        return Report(profile.name, out.stat().st_size / 1000, *least)
 
 
 def prepare(store: Path, cache: Path) -> float:
@@ -274,7 +322,10 @@ def main() -> None:
                 f"\nvisited {f'{after:.0f} s' if after else 'right'} after the address is printed"
             )
             heads = ("first of use", "first table", "window", "whole page")
-            print(f"{'':22}{''.join(f'{head:>18}' for head in heads)}{'server':>8}")
+            print(
+                f"{'':22}{''.join(f'{head:>18}' for head in heads)}"
+                f"{'verdict':>9}{'server':>8}{'MB':>8}"
+            )
             for page in pages:
                 found = []
                 for _ in range(given.runs):
@@ -284,6 +335,10 @@ def main() -> None:
                 show(page.name, found)
                 visits += found
         browser.close()
+    reports = [reported(path, given.runs) for path in run_files() if path.exists()]
+    for made in reports:
+        costs = f"{made.kb:,.0f} kB, {made.cpu_s:.2f} CPU s, {made.mb:.0f} MB"
+        print(f"\nreport of {made.profile}: {costs}")
     starts = [one.start_s for one in visits]
     print(
         f"\nstart-up {min(starts):.2f} s best, {statistics.median(starts):.2f} s median, "
@@ -293,7 +348,12 @@ def main() -> None:
     machine = describe()
     print("\n".join(f"{key}: {value}" for key, value in machine.items()))
     if given.json:
-        document = {"visits": [asdict(one) for one in visits], "first_s": first, "machine": machine}
+        document = {
+            "visits": [asdict(one) for one in visits],
+            "reports": [asdict(one) for one in reports],
+            "first_s": first,
+            "machine": machine,
+        }
         given.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
@@ -305,7 +365,10 @@ def show(name: str, visits: list[Visit]) -> None:
     ]
     server_ms = statistics.median(v.server_cpu_ms for v in visits)
     over = "" if statistics.median(columns[-1]) <= AIM_MS else "  above the aim"
-    print(f"{name:22}{''.join(texts)}{server_ms:8.0f}{over}", flush=True)
+    told = [v.verdict_ms for v in visits if v.verdict_ms is not None]
+    verdict = f"{statistics.median(told):9.0f}" if told else f"{'-':>9}"
+    most = max(v.server_mb for v in visits)
+    print(f"{name:22}{''.join(texts)}{verdict}{server_ms:8.0f}{most:8.0f}{over}", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from solscope.attribution import Attributed
 from solscope.compare.kernels import KernelComparison, compare_kernels
 from solscope.compare.profiles import Comparison, compare_profiles
 from solscope.errors import InputError, UsageError
-from solscope.pages.headline import Headline, of_comparison
+from solscope.pages.headline import Headline, decisive, of_comparison
 from solscope.views.layers import LayerTable, layers
 from solscope.views.summary import Summary, summarize
 
@@ -33,16 +33,21 @@ class ComparisonPage(msgspec.Struct, frozen=True, tag="comparison", tag_field="k
 
 
 def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> ComparisonPage:
-    """Several profiles, aligned by phase, layer and role."""
+    """Several profiles, aligned by phase, layer and role; what the headline is about first."""
     table, reason = _layers(profiles, labels)
     comparison = compare_profiles(profiles, labels)
+    told = decisive(comparison)
+    first = None if told is None else told[0].phase
+    comparison = msgspec.structs.replace(
+        comparison, phases=sorted(comparison.phases, key=lambda phase: phase.phase != first)
+    )
     return ComparisonPage(
         title=" · ".join(labels),
         headline=of_comparison(comparison),
         comparison=comparison,
         layers=table,
         no_layers=reason,
-        kernels=_kernels(profiles),
+        kernels=_kernels(profiles, first),
         summaries=[summarize(profile) for profile in profiles],
     )
 
@@ -56,7 +61,7 @@ def _layers(
         return None, str(error)
 
 
-def _kernels(profiles: Sequence[Attributed]) -> KernelComparison | None:
+def _kernels(profiles: Sequence[Attributed], first: str | None) -> KernelComparison | None:
     if len(profiles) != 2 or any(each.profile.is_aggregate for each in profiles):
         return None
     comparison = compare_kernels(profiles[0], profiles[1])
@@ -64,6 +69,6 @@ def _kernels(profiles: Sequence[Attributed]) -> KernelComparison | None:
         comparison,
         phases=[
             msgspec.structs.replace(phase, rows=phase.rows[:MOST_KERNELS])
-            for phase in comparison.phases
+            for phase in sorted(comparison.phases, key=lambda phase: phase.phase != first)
         ],
     )

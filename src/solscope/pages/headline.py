@@ -45,15 +45,15 @@ def of_comparison(comparison: Comparison) -> Headline:
     It makes no claim about significance: that takes a diagnosis.
     """
     first = comparison.profiles[0]
-    decisive = _decisive(comparison)
-    if decisive is None:
+    slowest = decisive(comparison)
+    if slowest is None:
         return Headline(
             "The profiles have no steps that can be compared: totals of whole recordings are "
             "shown, whose work may differ. Compare shares, not speed.",
             [],
             "attention",
         )
-    phase, profile_index = decisive
+    phase, profile_index = slowest
     label = comparison.profiles[profile_index].label
     before, after = _both_ms(phase, profile_index)
     if _alike(before, after):
@@ -66,7 +66,7 @@ def of_comparison(comparison: Comparison) -> Headline:
     sentence = (
         f"{_step_of(phase).capitalize()}s of {label} take {_longer(before, after)} "
         f"those of {first.label}: {_ms(after)} instead of {_ms(before)}"
-        f"{_main_part(phase, label, after - before)}.{_other_phases(comparison, decisive)}"
+        f"{_main_part(phase, label, after - before)}.{_other_phases(comparison, slowest)}"
     )
     paths = [first.path, comparison.profiles[profile_index].path]
     if after < before:
@@ -102,9 +102,9 @@ def _main_part(phase: PhaseComparison, label: str, diff_ms: float) -> str:
     return f"; {much} is {name} ({main.diff_ms:+,.2f} ms)"
 
 
-def _other_phases(comparison: Comparison, decisive: tuple[PhaseComparison, int]) -> str:
+def _other_phases(comparison: Comparison, slowest: tuple[PhaseComparison, int]) -> str:
     """What became of the steps that the sentence is not about, where they differ as well."""
-    told, profile_index = decisive
+    told, profile_index = slowest
     sentences = []
     for phase in comparison.phases:
         before, after = _step_ms(phase, 0), _step_ms(phase, profile_index)
@@ -141,7 +141,7 @@ def _figures(first: str, before: float, other: str, after: float) -> list[Figure
     ]
 
 
-def _decisive(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
+def decisive(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
     """The phase and the profile with the largest loss or gain of time.
 
     A phase counts by the share of its profile's time that it adds over all its steps, and not by

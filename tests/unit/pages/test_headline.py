@@ -7,6 +7,7 @@ from solscope import attribute
 from solscope.bench.results.files import read_results
 from solscope.bench.results.leaderboard import leaderboard
 from solscope.compare.profiles import compare_profiles
+from solscope.pages.comparison import comparison_page
 from solscope.pages.headline import of_bench, of_comparison
 from solscope.pages.ranks import ranks_pages
 from tests.making import attributed, event
@@ -116,3 +117,12 @@ def test_a_comparison_is_about_the_steps_that_cost_most_in_all() -> None:
     assert found.sentence.startswith("Decode steps of b take 2.0 times as long as those of a: ")
     assert found.sentence.endswith(" Mixed steps take 30 % longer.")
     assert [figure.name for figure in found.figures] == ["a", "b", "longer by"]
+
+
+def test_the_page_shows_first_what_its_headline_is_about() -> None:
+    for first, (decode, mixed) in {"decode": (200, 1_000), "mixed": (100, 4_000)}.items():
+        page = comparison_page([phased(100, 1_000), phased(decode, mixed)], ["a", "b"])
+        assert page.headline.sentence.startswith(f"{first.capitalize()} steps of b take ")
+        assert page.comparison.phases[0].phase == first
+        assert page.kernels is not None
+        assert page.kernels.phases[0].phase == first
