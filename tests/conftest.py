@@ -17,7 +17,7 @@ install()
 # The same examples in every run, so that what fails can be run again: few by default, many in
 # `make test-long`. Look for others with HYPOTHESIS_PROFILE=default. No deadline: machines differ.
 settings.register_profile(
-    "repeatable", derandomize=True, database=None, deadline=None, max_examples=15
+    "repeatable", derandomize=True, database=None, deadline=None, max_examples=10
 )
 settings.register_profile("many", settings.get_profile("repeatable"), max_examples=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -140,12 +140,15 @@ REAL = Path(__file__).parents[4] / "shared" / "data"
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(
     "words",
-    [
-        ["show", "traces/mi300_sglang_qwen3-8b_decode.json.gz"],
-        ["show", "nsys/h100_2gpu_1s.sqlite"],
-        ["layers", "h200/graph/normal.trace.json.gz", "h200/graph/no_cuda_graph.trace.json.gz"],
-        ["hotspots", "traces/a100_hta_tracediff_control.json.gz"],
-    ],
+    some(
+        [
+            ["show", "traces/mi300_sglang_qwen3-8b_decode.json.gz"],
+            ["show", "nsys/h100_2gpu_1s.sqlite"],
+            ["layers", "h200/graph/normal.trace.json.gz", "h200/graph/no_cuda_graph.trace.json.gz"],
+            ["hotspots", "traces/a100_hta_tracediff_control.json.gz"],
+        ],
+        2,
+    ),
 )
 def test_real_files_fit(
     words: list[str],

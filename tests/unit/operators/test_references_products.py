@@ -15,6 +15,7 @@ from solscope.operators.task import Draw, Inputs, Variant
 from solscope.operators.tasks.experts import draw_routing
 from solscope.operators.tasks.fp8 import decode_blocks
 from tests.references import distance, drawn, in_fp8, task_of, wrong
+from tests.sampling import some
 
 every_variant = pytest.mark.parametrize("variant", ["typical", "extreme", "ties", "empty"])
 BLOCKED = {"m": 50, "n": 300, "k": 600, "out_bytes": 4}
@@ -207,8 +208,9 @@ def test_token_by_token(name: str) -> None:
         assert distance(total, wanted["out"][token]) < 1e-6
 
 
+@pytest.mark.parametrize("part", some([0, 1], 2))
 @pytest.mark.parametrize("name", MOE)
-def test_wrong_mixtures_do_not_pass(name: str) -> None:
+def test_wrong_mixtures_do_not_pass(name: str, part: int) -> None:
     inputs, wanted = drawn(name, EXPERTS)
     run = eager_solution(name)
     fewer = inputs["topk_weights"].clone()
@@ -231,7 +233,7 @@ def test_wrong_mixtures_do_not_pass(name: str) -> None:
         for key in ("a_scale", "fc1_scale", "fc2_scale"):
             others += [{key: inputs[key].mean().expand_as(inputs[key])}]
             others += [{key: inputs[key].roll(1, -1)}]
-    for other in others:
+    for other in others[part::2]:
         changed = {**inputs, **other}
         found = wrong(name, lambda changed=changed, **given: run(**changed), inputs, wanted)
         assert found, list(other)

@@ -21,6 +21,7 @@ from solscope.web.api import ENDPOINTS
 from solscope.web.app import Uploads, create_app
 from solscope.web.library import Library
 from solscope.web.serve import is_loopback, listen
+from tests.sampling import some
 
 DEMOS = ["demo:vllm-b200", "demo:vllm-mi300x-graph"]
 
@@ -271,7 +272,7 @@ def test_nothing_stays_of_a_bad_upload(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("pack", ["gzip", "zstd", "zip"])
+@pytest.mark.parametrize("pack", some(["gzip", "zstd", "zip"], 2))
 def test_nothing_stays_of_a_compression_bomb(tmp_path: Path, pack: str) -> None:
     head = b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1},'
     app = create_app(Library(DEMOS), uploads=Uploads(tmp_path, 10_000_000))
