@@ -345,7 +345,10 @@ class Trials:
         process.kill()
 
     def damage(self, wanted: int) -> None:
-        """Delete, empty, cut or flip one log entry of a copy of a store; `verify` must notice."""
+        """Delete, empty, cut or flip one log entry of a copy of a store; `verify` must notice.
+
+        In every fifth trial the logs of all tables lose their last entries, as by an old copy.
+        """
         kind = "log damage"
         whole = create_corpus(f"{self.folder}/whole")
         for batch in range(6):
@@ -355,8 +358,11 @@ class Trials:
             copy = Path(shutil.copytree(whole.url, self.folder / "damaged"))
             table = draw.choice([name for name in ALL_TABLES if name != "events"])
             entry = draw.choice(sorted((copy / table / "_delta_log").glob("*.json"))[1:])
-            how = ("deleted", "emptied", "cut", "flipped")[trial % 4]
-            _damage(entry, how, draw)
+            how = ("deleted", "emptied", "cut", "flipped", "rolled back")[trial % 5]
+            if how == "rolled back":
+                _roll_back(copy, draw.randrange(1, 6))
+            else:
+                _damage(entry, how, draw)
             if not _noticed(str(copy)):
                 self.results.failed(kind, f"trial {trial}: {table} {entry.name} {how}: not noticed")
             shutil.rmtree(copy)
@@ -388,6 +394,12 @@ def _damage(entry: Path, how: str, draw: random.Random) -> None:
         place = bytes(data).index(b'"path":"') + 10
         data[place] ^= 1
         entry.write_bytes(bytes(data))
+
+
+def _roll_back(store: Path, versions: int) -> None:
+    for table in (name for name in ALL_TABLES if name != "events"):
+        for entry in sorted((store / table / "_delta_log").glob("*.json"))[-versions:]:
+            entry.unlink()
 
 
 def _noticed(url: str) -> bool:
