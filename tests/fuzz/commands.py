@@ -38,14 +38,20 @@ DATA = Path(__file__).parents[1] / "data"
 DEMO = Path(demo.__file__).parent
 CASE_SECONDS = 120
 """A case that takes longer counts as a hang; the slowest takes seconds on an idle machine."""
-MAX_EVENTS = 400
-"""Events of a trace in a case: enough for steps and layers, few enough for many cases."""
+EVENTS = (2, 50, 400, 400, 2000)
+"""Events of a trace in a case: the most are enough for steps and layers, most cases have fewer."""
 READING = (
     *("show {file}", "show --json {file}", "show --slowest {file}", "kernels {file}"),
     *("kernels --by op --json {file}", "layers --kernels {file}", "layers --json {file} {whole}"),
     *("operators {file}", "operators --json --hardware H100 {file}", "hotspots {file}"),
     *("hotspots --hardware H100 --json {file}", "efficiency --hardware H200 {file}", "host {file}"),
-    *("memory {file}", "ranks {file} {whole}", "whatif --hardware B200 {file}", "diagnose {file}"),
+    *(
+        "memory {file}",
+        "ranks {file} {whole}",
+        "whatif --gpu B200 --graphs {file}",
+        "diagnose {file}",
+    ),
+    *("whatif --hardware H100 --dtype fp8 --batch 1..4 --json {file}",),
     *("diagnose {file} {whole}", "diagnose --json {whole} {file}", "compare {file} {whole}"),
     *("compare --kernels {whole} {file}", "gate {whole} {file} --max-regression 3%"),
     *(
@@ -104,7 +110,7 @@ SUBJECTS = {
         (
             "layers demo:vllm-mi300x-graph --model {file}",
             "operators demo:vllm-mi300x-graph --model {file} --batch 4 --context 900",
-            "whatif demo:vllm-mi300x-graph --hardware H200 --model {file}",
+            "whatif demo:qwen-h100 --gpu H200 --batch 4 --model {file}",
         ),
     ),
     "hardware": Subject(
@@ -197,13 +203,20 @@ def damaged(name: str, rng: random.Random, folder: Path) -> dict[str, Path]:
     return places
 
 
-def shortened(data: bytes, rng: random.Random) -> bytes:
-    """A trace of at most `MAX_EVENTS` events in a row."""
+def shortened(data: bytes, rng: random.Random, count: int | None = None) -> bytes:
+    """A trace of events that begin one after the other, whatever kind they are of."""
     document = json.loads(data)
     events = document["traceEvents"]
-    begin = rng.randrange(max(1, len(events) - MAX_EVENTS))
-    document["traceEvents"] = events[begin : begin + rng.choice((2, 50, MAX_EVENTS))]
+    by_time = sorted(range(len(events)), key=lambda at: _begin(events[at]))
+    count = count or rng.choice(EVENTS)
+    begin = rng.randrange(max(1, len(events) - count))
+    document["traceEvents"] = [events[at] for at in sorted(by_time[begin : begin + count])]
     return json.dumps(document).encode()
+
+
+def _begin(event: dict[str, Any]) -> float:
+    begin = event.get("ts")
+    return float(begin) if isinstance(begin, int | float) else 0.0
 
 
 @cache
@@ -233,12 +246,14 @@ def _whole(name: str) -> Path:
         stem = subject.path.name.removesuffix(".gz").removesuffix(".zst")
         if name == "saved":
             source = folder / stem
-            source.write_bytes(shortened(_content(name), random.Random(1)))
+            source.write_bytes(shortened(_content(name), random.Random(1), 400))
             _WHOLE[name] = solscope.open(source).save(folder / "whole.solscope")
         else:
             data = _content(name)
             _WHOLE[name] = folder / stem
-            _WHOLE[name].write_bytes(shortened(data, random.Random(1)) if subject.shorten else data)
+            _WHOLE[name].write_bytes(
+                shortened(data, random.Random(1), max(EVENTS)) if subject.shorten else data
+            )
     return _WHOLE[name]
 
 
