@@ -215,6 +215,24 @@ def files(table: DeltaTable) -> list[tuple[str, int]]:
     return list(zip(names, sizes, strict=True))
 
 
+def uncommitted(url: str) -> list[str]:
+    """Data files that no log entry names, neither in use nor replaced.
+
+    Their writer is at work or was killed, or the entries that named them are lost.
+    """
+    if is_url(url):
+        table = open_existing(url)
+        listed = table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
+        there = [f"{url}/{name}" for name in listed if name.endswith(".parquet")]
+    else:
+        there = [str(file) for file in Path(url).glob("*.parquet")]
+        table = open_existing(url)  # After that: what was committed meanwhile is named by now.
+    named = {Path(file).name for file, _ in files(table)}
+    replaced = table.vacuum(0, dry_run=True, enforce_retention_duration=False)
+    named |= {Path(name).name for name in replaced}
+    return sorted(file for file in there if Path(file).name not in named)
+
+
 def written_ms(table: DeltaTable) -> int:
     """When the opened version was written, as its log says, Unix time; for display only."""
     return int(table.history(1)[0].get("timestamp", 0))

@@ -38,16 +38,19 @@ def compact(corpus: Corpus) -> None:
         write_missing_records(corpus)
         _drop_second_rows(corpus)
         sweep(corpus)
-        # After a rollback of the logs, data files without a commit are all that can be put back.
-        keeps = is_url(corpus.url) or not unnamed_records(corpus).is_empty()
-        for name in ALL_TABLES:
-            url = corpus.table_url(name)
-            _vacuum(url)
-            if commits.commit(url, _note_start):
-                commits.commit(url, _merge)
-            if not keeps:
-                remove_uncommitted(Path(url))
+        # After a rollback of the logs, nothing may go that the newer logs name: they may come back.
+        if unnamed_records(corpus).is_empty():
+            for name in ALL_TABLES:
+                _compact_table(corpus.table_url(name))
         store_parts(corpus)
+
+
+def _compact_table(url: str) -> None:
+    _vacuum(url)
+    if commits.commit(url, _note_start):
+        commits.commit(url, _merge)
+    if not is_url(url):
+        remove_uncommitted(Path(url))
 
 
 def _drop_second_rows(corpus: Corpus) -> None:
@@ -126,13 +129,4 @@ def remove_uncommitted(folder: Path, least_age_s: float = UNCOMMITTED_S) -> list
 
 def uncommitted(folder: Path) -> list[Path]:
     """Data files that no commit names: their writer is at work or was killed, or it is lost."""
-    there = sorted(folder.glob("*.parquet"))
-    table = delta.open_existing(str(folder))
-    in_use = {Path(file).name for file, _ in delta.files(table)}
-    in_use |= {Path(name).name for name in _tombstones(table)}
-    return [file for file in there if file.name not in in_use]
-
-
-def _tombstones(table: DeltaTable) -> list[str]:
-    """Files that were replaced and are still there."""
-    return table.vacuum(0, dry_run=True, enforce_retention_duration=False)
+    return [Path(file) for file in delta.uncommitted(str(folder))]

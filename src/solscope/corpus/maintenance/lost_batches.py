@@ -7,15 +7,13 @@ records that only lie in data files prove that there were later commits. No cloc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 import polars as pl
 
 from solscope.corpus.commits import chain_number
-from solscope.corpus.delta import files, open_existing, scan
+from solscope.corpus.delta import open_existing, scan, uncommitted
 from solscope.corpus.location import is_url
 from solscope.corpus.schema import BATCHES, schema
 from solscope.corpus.store import BATCH, REMOVED, Corpus
@@ -123,16 +121,21 @@ def rolled_back(corpus: Corpus) -> Iterator[LostBatch]:
         (changes.filter(changes > 0).sum(), "added"),
         (-changes.filter(changes < 0).sum(), "removed"),
     )
-    what = " and ".join(f"{count:,} profiles were {done}" for count, done in counts if count)
+    what = " and ".join(
+        f"{count:,} {'profile was' if count == 1 else 'profiles were'} {done}"
+        for count, done in counts
+        if count
+    )
     yield LostBatch(name, f"{what or 'there was a commit'}, but no log names that: {ROLLED_BACK}")
 
 
 def unnamed_records(corpus: Corpus) -> pl.DataFrame:
     """Records of commits that were there and that no log names any more, by batch.
 
-    They lie in data files that `batches` does not consist of, under a number that `profiles` has
-    not reached or that another commit has got since. Other such files were replaced, or their
-    writer was stopped before it committed the record.
+    They lie in data files that no entry of `batches` names, under a number that `profiles` has not
+    reached or that another commit has got since. The writer of other such files was stopped before
+    it committed the record. Not found: a number that a writer got again who was then stopped before
+    its own record.
     """
     found = _records_outside(corpus.table_url(BATCHES))
     if found.is_empty():
@@ -150,23 +153,18 @@ def unnamed_records(corpus: Corpus) -> pl.DataFrame:
 
 
 def _records_outside(url: str) -> pl.DataFrame:
-    """Records in data files of which the newest version of `batches` does not consist."""
+    """Records in data files that no entry in the log of `batches` names."""
     columns = schema(BATCHES)
     parts = [columns.to_frame()]
-    for file in _files_outside(url):
-        # One that is being written, or was never finished, has no rows that can be read.
-        with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+    for file in uncommitted(url):
+        try:
             parts.append(pl.scan_parquet(file, glob=False, schema=columns).collect())
+        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            # In a folder, one that is being written or was never finished. An object store has
+            # whole ones only, so there it is gone by now, or the store does not answer.
+            if is_url(file) and file in uncommitted(url):
+                raise
     return pl.concat(parts).unique(["batch", "of_batch", "writer"], keep="any")
-
-
-def _files_outside(url: str) -> list[str]:
-    table = open_existing(url)
-    if is_url(url):
-        names = table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
-        return sorted(f"{url}/{name}" for name in names if name.endswith(".parquet"))
-    inside = {Path(file).name for file, _ in files(table)}
-    return sorted(str(file) for file in Path(url).glob("*.parquet") if file.name not in inside)
 
 
 def records_to_write(corpus: Corpus, chain: Chain) -> dict[int, tuple[str, dict[int, int]]]:
@@ -204,15 +202,16 @@ def accept_loss(corpus: Corpus) -> int:
     if wrong.is_empty() and last == chain.last and not chain.unrecorded and unnamed.is_empty():
         return 0
     number = corpus.claim("accept", last + 1)
-    changes = {batch: counted - expected for batch, expected, counted in wrong.iter_rows()}
+    changes = {batch: found - expected for batch, expected, found in wrong.iter_rows()}
     if changes:
         corpus.record(number, "accept", changes)
     for batch in whole.unrecorded:
         corpus.record(batch, "accept", {0: 0}, REPAIR)
     for batch, writer in unnamed.select("batch", "writer").unique(maintain_order=True).iter_rows():
         corpus.record(batch, "accept", {0: 0}, writer)  # It is known from now on.
-    given_up = sum(expected - counted for _, expected, counted in wrong.iter_rows())
-    return int(given_up + unnamed["profiles"].sum())
+    given_up = sum(expected - found for _, expected, found in wrong.iter_rows())
+    added = unnamed["profiles"].clip(lower_bound=0)  # One that was removed is there again.
+    return int(given_up + added.sum())
 
 
 def _removals(corpus: Corpus) -> dict[int, dict[int, int]]:

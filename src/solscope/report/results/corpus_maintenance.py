@@ -75,8 +75,8 @@ def repair_parts(result: RepairResult, screen: Screen, *, url: str) -> list[Prin
     else:
         parts.append(Text(f"{url}: no duplicate rows"))
     if result.accepted_loss:
-        lost = counted(result.accepted_loss, "profile")
-        parts.append(Text(f"accepted the loss of {lost}"))
+        given_up = counted(result.accepted_loss, "profile")
+        parts.append(Text(f"accepted: {given_up} of lost batches no longer expected"))
     if result.tables:
         columns = (Column("rows"), Column("profiles"), Column("table", text=True))
         cells = [[f"{row.rows:,}", f"{row.profiles:,}", row.table] for row in result.tables]

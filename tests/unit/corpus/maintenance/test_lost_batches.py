@@ -73,7 +73,7 @@ def test_a_lost_commit_is_named_and_can_be_given_up(
     assert run(["corpus", "repair", corpus.url]) == 1
     assert "cannot be repaired" in capsys.readouterr().out
     assert run(["corpus", "repair", corpus.url, "--accept-loss"]) == 0
-    assert "accepted the loss of 1 profile" in capsys.readouterr().out
+    assert "accepted: 1 profile of lost batches no longer expected" in capsys.readouterr().out
     checked = verify(corpus)
     assert (checked.problems, checked.unrecorded_batches) == ([], 0)
     assert repair(corpus, accept=True).accepted_loss == 0
@@ -129,6 +129,36 @@ def test_logs_that_were_rolled_back_together_are_found(
     assert repair(corpus, accept=True).accepted_loss == 0
     compact(corpus)
     assert verify(corpus).uncommitted_files == 0
+
+
+def test_compaction_takes_nothing_that_logs_which_were_rolled_back_name(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "COMPACT_FROM", 2)
+    newer = shutil.copytree(corpus.url, tmp_path / "newer")
+    named = {file.relative_to(newer) for file in newer.rglob("*.parquet")}
+    for file in named:
+        os.utime(Path(corpus.url) / file, (0, 0))  # Old enough to be removed without a commit.
+    roll_back(corpus)
+    for at in range(3):
+        corpus.append([extract(str(write_trace(tmp_path / f"{at}.json", gemm_us=90 + at)))])
+        compact(corpus)
+    left = {file.relative_to(corpus.url) for file in Path(corpus.url).rglob("*.parquet")}
+    assert named <= left
+    for name in ALL_TABLES:
+        log = Path(corpus.table_url(name), "_delta_log")
+        shutil.rmtree(log)
+        shutil.copytree(newer / name / "_delta_log", log)
+    assert sorted(corpus.profiles()["id"]) == sorted(open_corpus(str(newer)).profiles()["id"])
+
+
+def test_a_removal_that_was_rolled_back_loses_no_profile(corpus: Corpus) -> None:
+    corpus.remove([corpus.profiles()["id"][0]])
+    roll_back(corpus, 1)
+    (problem,) = verify(corpus).problems
+    assert "1 profile was removed, but no log names that" in problem.what
+    assert repair(corpus, accept=True).accepted_loss == 0
+    assert verify(corpus).ok
 
 
 def test_a_rollback_is_found_after_others_took_its_numbers(corpus: Corpus, tmp_path: Path) -> None:
