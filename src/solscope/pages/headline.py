@@ -45,28 +45,28 @@ def of_comparison(comparison: Comparison) -> Headline:
     It makes no claim about significance: that takes a diagnosis.
     """
     first = comparison.profiles[0]
-    slowest = decisive(comparison)
-    if slowest is None:
+    told = decisive(comparison)
+    if told is None:
         return Headline(
             "The profiles have no steps that can be compared: totals of whole recordings are "
             "shown, whose work may differ. Compare shares, not speed.",
             [],
             "attention",
         )
-    phase, profile_index = slowest
+    phase, profile_index = told
     label = comparison.profiles[profile_index].label
     before, after = _both_ms(phase, profile_index)
     if _alike(before, after):
         sentence = f"{label} takes {_ms(after)} per {_step_of(phase)}, within {as_percent(SAME)} of"
         return Headline(
-            f"{sentence} {first.label} ({_ms(before)}).",
+            f"{sentence} {first.label} ({_ms(before)}).{_others_alike(comparison)}",
             _figures(first.label, before, label, after),
             "neutral",
         )
     sentence = (
         f"{_step_of(phase).capitalize()}s of {label} take {_longer(before, after)} "
         f"those of {first.label}: {_ms(after)} instead of {_ms(before)}"
-        f"{_main_part(phase, label, after - before)}.{_other_phases(comparison, slowest)}"
+        f"{_main_part(phase, label, after - before)}.{_other_phases(comparison, told)}"
     )
     paths = [first.path, comparison.profiles[profile_index].path]
     if after < before:
@@ -102,24 +102,35 @@ def _main_part(phase: PhaseComparison, label: str, diff_ms: float) -> str:
     return f"; {much} is {name} ({main.diff_ms:+,.2f} ms)"
 
 
-def _other_phases(comparison: Comparison, slowest: tuple[PhaseComparison, int]) -> str:
-    """What became of the steps that the sentence is not about, where they differ as well."""
-    told, profile_index = slowest
+def _other_phases(comparison: Comparison, told: tuple[PhaseComparison, int]) -> str:
+    """What became of the steps that the sentence is not about."""
+    phase_told, profile_index = told
     sentences = []
     for phase in comparison.phases:
         before, after = _step_ms(phase, 0), _step_ms(phase, profile_index)
-        if phase is told or before is None or after is None or _alike(before, after):
+        if phase is phase_told or before is None or after is None:
             continue
         change = _longer(before, after).removesuffix(" as").removesuffix(" than")
+        if _alike(before, after):
+            change = f"as long, within {as_percent(SAME)}"
         sentences.append(f" {_step_of(phase).capitalize()}s take {change}.")
     return "".join(sentences)
 
 
+def _others_alike(comparison: Comparison) -> str:
+    """Where a sentence calls steps alike, the others that are compared are so too."""
+    if len(_changes(comparison)) == 1:
+        return ""
+    return f" All other steps that can be compared are within {as_percent(SAME)} as well."
+
+
 def _longer(before: float, after: float) -> str:
-    """`4.2 times as long as`, `8 % longer than`, `24 % less time than`."""
-    if after >= FACTOR * before > 0:
+    """`4.2 times as long as`, `8 % longer than`, `24 % less time than`; `longer than` nothing."""
+    if not before:
+        return "longer than"
+    if after >= FACTOR * before:
         return f"{after / before:.1f} times as long as"
-    change = as_percent(abs(after - before) / before) if before else "infinitely"
+    change = as_percent(abs(after - before) / before)
     return f"{change} {'longer' if after > before else 'less time'} than"
 
 
@@ -134,6 +145,8 @@ def _step_of(phase: PhaseComparison) -> str:
 def _figures(first: str, before: float, other: str, after: float) -> list[Figure]:
     change = 100 * abs(after - before) / before if before else None
     name = "longer by" if after > before else "shorter by"
+    if _alike(before, after):
+        name = "difference"
     return [
         Figure(first, before, "ms"),
         Figure(other, after, "ms"),
@@ -142,12 +155,22 @@ def _figures(first: str, before: float, other: str, after: float) -> list[Figure
 
 
 def decisive(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
-    """The phase and the profile with the largest loss or gain of time.
+    """The phase and the profile with the largest loss or gain of time, of those not alike.
 
     A phase counts by the share of its profile's time that it adds over all its steps, and not by
-    the difference of one step: rare steps that take long would hide what most steps do.
+    the difference of one step: rare steps that take long would hide what most steps do. Steps that
+    are alike count only where all are: many of them would hide rare ones that differ.
     """
-    candidates = []
+    changes = _changes(comparison)
+    if not changes:
+        return None
+    _, _, phase, profile_index = max(changes, key=lambda change: change[:2])
+    return phase, profile_index
+
+
+def _changes(comparison: Comparison) -> list[tuple[bool, float, PhaseComparison, int]]:
+    """Whether the steps of each phase and profile differ, and the share of time that makes."""
+    changes = []
     for profile_index in range(1, len(comparison.profiles)):
         compared = [
             (phase, before, after, after_steps.count)
@@ -157,14 +180,16 @@ def decisive(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
             and (after := after_steps.time_ms) is not None
         ]
         all_ms = sum(count * before for _, before, _, count in compared) or 1.0
-        candidates += [
-            (count * abs(after - before) / all_ms, phase, profile_index)
+        changes += [
+            (
+                not _alike(before, after),
+                count * abs(after - before) / all_ms,
+                phase,
+                profile_index,
+            )
             for phase, before, after, count in compared
         ]
-    if not candidates:
-        return None
-    _, phase, profile_index = max(candidates, key=lambda candidate: candidate[0])
-    return phase, profile_index
+    return changes
 
 
 def _both_ms(phase: PhaseComparison, profile_index: int) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 import solscope
 from solscope import attribute
@@ -53,6 +54,7 @@ def test_a_faster_profile_takes_less() -> None:
 def test_steps_that_take_as_long_are_called_alike() -> None:
     found = of_comparison(compare_profiles([run_of(1_000, 50), run_of(1_001, 51)], ["a", "b"]))
     assert found.sentence == "b takes 1.00 ms per step, within 1 % of a (1.00 ms)."
+    assert [figure.name for figure in found.figures] == ["a", "b", "difference"]
     assert (found.advice, found.severity) == (None, "neutral")
 
 
@@ -117,6 +119,41 @@ def test_a_comparison_is_about_the_steps_that_cost_most_in_all() -> None:
     assert found.sentence.startswith("Decode steps of b take 2.0 times as long as those of a: ")
     assert found.sentence.endswith(" Mixed steps take 30 % longer.")
     assert [figure.name for figure in found.figures] == ["a", "b", "longer by"]
+
+
+def test_many_steps_that_are_alike_do_not_hide_rare_ones_that_differ() -> None:
+    """Eight steps each take 900 µs more, which is 0.9 % of them; two take 600 µs more."""
+    comparison = compare_profiles([phased(100_000, 300), phased(100_900, 900)], ["a", "b"])
+    found = of_comparison(comparison)
+    assert found.sentence.startswith(
+        "Mixed steps of b take 3.0 times as long as those of a: 0.90 ms instead of 0.30 ms"
+    )
+    assert found.sentence.endswith(" Decode steps take as long, within 1 %.")
+    assert found.severity == "attention"
+
+
+def test_all_steps_are_called_alike_only_if_they_are() -> None:
+    run = phased(100, 1_000)
+    found = of_comparison(compare_profiles([run, run], ["a", "b"]))
+    assert found.sentence == (
+        "b takes 0.10 ms per decode step, within 1 % of a (0.10 ms). "
+        "All other steps that can be compared are within 1 % as well."
+    )
+    assert (found.figures[2].name, found.figures[2].value) == ("difference", 0)
+    assert found.severity == "neutral"
+
+
+def test_steps_that_took_no_time_before_take_longer() -> None:
+    comparison = compare_profiles([phased(100, 1_000), phased(100, 2_000)], ["a", "b"])
+    phases = []
+    for phase in comparison.phases:
+        first, second = phase.steps
+        assert first is not None
+        phases.append(replace(phase, steps=[replace(first, time_ms=0.0), second]))
+    found = of_comparison(replace(comparison, phases=phases))
+    assert found.sentence.startswith("Mixed steps of b take longer than those of a: 2.00 ms ")
+    assert found.sentence.endswith(" Decode steps take longer.")
+    assert [figure.name for figure in found.figures] == ["a", "b"]
 
 
 def test_the_page_shows_first_what_its_headline_is_about() -> None:
