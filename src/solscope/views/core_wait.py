@@ -12,11 +12,11 @@ EXPLAINS = 0.6
 """Share of the time that a GPU waits for the host, from which on a missing core is the reason."""
 MOST_OF_TIME = 1.1
 """A thread cannot run and wait for more than the time that passes, save for what sampling blurs:
-counters that do are sums over several threads."""
+counters that do are sums over several threads. Sums that stay below are not noticed."""
 
 
 def core_wait_pct(attributed: Attributed) -> float | None:
-    """Share of the recording, from `runq_ns`; null where that was not sampled for one thread."""
+    """Share of the recording, from `runq_ns`; null if not sampled, or not of one thread."""
     profile = attributed.profile
     timed = attributed.activities.filter(pl.col("start_ns").is_not_null())
     offset = profile.metadata.unix_offset_ns

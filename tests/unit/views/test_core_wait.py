@@ -8,7 +8,7 @@ import pytest
 import solscope
 from solscope import attribute
 from solscope.events import METRIC_SCHEMA
-from solscope.views.core_wait import core_wait_pct
+from solscope.views.core_wait import core_wait_pct, lacks_core_pct
 from solscope.views.hotspots import advice, hotspots
 from solscope.views.summary import summarize
 from tests.making import event, profile
@@ -52,5 +52,18 @@ def test_a_host_that_has_its_core_is_not_said_to_lack_one(shares: dict[str, floa
     assert advice.NO_CORE not in [row.advice for row in hotspots(run).hotspots]
 
 
+def test_a_missing_core_is_the_reason_only_for_most_of_the_waiting() -> None:
+    assert lacks_core_pct(waiting(runq_ns=0.59, oncpu_ns=0.3), 10.0, 10.0) is None
+    assert lacks_core_pct(waiting(runq_ns=0.61, oncpu_ns=0.3), 10.0, 10.0) == pytest.approx(61)
+    # The GPU waits for 90 % of a step.
+    below, above = waiting(runq_ns=0.53, oncpu_ns=0.3), waiting(runq_ns=0.55, oncpu_ns=0.3)
+    assert "core" not in summarize(below).verdict.sentence
+    assert advice.NO_CORE not in [row.advice for row in hotspots(below).hotspots]
+    assert "has no core for 55 % of the time" in summarize(above).verdict.sentence
+    assert advice.NO_CORE in [row.advice for row in hotspots(above).hotspots]
+
+
 def test_sums_over_threads_say_nothing_about_one() -> None:
     assert core_wait_pct(waiting(runq_ns=0.7, oncpu_ns=2.0)) is None
+    assert core_wait_pct(waiting(runq_ns=0.7, oncpu_ns=0.41)) is None
+    assert core_wait_pct(waiting(runq_ns=0.7, oncpu_ns=0.39)) == pytest.approx(70)
