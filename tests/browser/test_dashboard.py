@@ -197,6 +197,7 @@ def questions_of(page: Page) -> tuple[list[Request], set[Request]]:
     return asked, waiting
 
 
+@pytest.mark.reads_anew
 def test_a_profile_that_must_be_read_is_named_at_once(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

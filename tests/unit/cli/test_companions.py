@@ -69,6 +69,7 @@ def test_captures_of_another_program_are_refused_with_the_reason(run: Run) -> No
     ]
 
 
+@pytest.mark.reads_anew
 def test_a_companion_is_read_once_also_where_it_does_not_fit(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

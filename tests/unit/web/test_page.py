@@ -153,9 +153,11 @@ def test_answers_about_a_store_are_made_ahead(
     assert opened(library, "/corpus?gpu=B200")[1]
     warm(library)
     pair = "/corpus?framework=vllm&gpu=B200"
-    for path in ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", pair, "/suite"):
+    paths = ("/corpus", "/corpus?by=shape", "/corpus?gpu=B200", pair, "/suite")
+    for path in paths:
         assert opened(library, path)[1] == set()
     kept = len(list((tmp_path / "disk_cache").iterdir()))
+    assert kept > 10 * len(paths)
     again = Library([str(store)], disk_cache)
     monkeypatch.setattr(again.idle, "wait", lambda *_: None)
     warm(again)
@@ -220,6 +222,7 @@ def test_work_waits_until_nobody_asks() -> None:
     assert ended.wait(timeout=300)
 
 
+@pytest.mark.reads_anew
 def test_what_is_done_for_a_profile_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library([DEMO])
     (entry,) = library.entries
