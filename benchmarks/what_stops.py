@@ -228,7 +228,7 @@ def main() -> None:
         "command": f"python benchmarks/what_stops.py {options.results.name} "
         f"-o {options.output.name}",
         "device": chosen[0]["device"],
-        "run": chosen[0]["run"],
+        "results": sorted({line["run"]["time"] for line in chosen}),
         "operators": found,
     }
     options.output.write_text(json.dumps(about, indent=1) + "\n")

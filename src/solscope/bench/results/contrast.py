@@ -31,7 +31,8 @@ ONE_PROCESS = 0.08
 """By how much medians of single processes of one solution may differ, on whatever machine. With it
 96 % of over 1,200 pairs of two runs show no difference (docs/reference/results.md)."""
 OTHER_MACHINE = 0.025
-"""By how much medians of several processes may differ on two machines with one model of GPU."""
+"""By how much medians of several processes may differ between runs that may be of two machines with
+one model of GPU; fitted to 78 pairs (docs/reference/results.md)."""
 
 Verdict = Literal["faster", "slower", "cannot tell"]
 _Key = tuple[str, str]
@@ -158,7 +159,8 @@ def contrast(
 def _sentence(found: Contrast) -> str:
     """Weighted by production's time first; counts of shapes, which may say otherwise, after it."""
     a, b = (
-        names[0] if len(names) == 1 else side for names, side in ((found.a, "A"), (found.b, "B"))
+        names[0] if len(names) == 1 and found.a != found.b else side
+        for names, side in ((found.a, "A"), (found.b, "B"))
     )
     if found.verdict == "cannot tell":
         said = f"Whether {b} is faster than {a} cannot be told: it takes"
@@ -168,8 +170,9 @@ def _sentence(found: Contrast) -> str:
         f" {found.ratio:.3g} times as long ({found.low:.3g} to {found.high:.3g}), "
         "shapes weighted by their time in production"
     )
-    if found.operators and found.verdict != "cannot tell":
-        most = found.operators[0]
+    same_way = [one for one in found.operators if one.change_pct * (found.ratio - 1) > 0]
+    if same_way and found.verdict != "cannot tell":
+        most = same_way[0]
         decides = 2 * abs(most.change_pct) >= 100 * abs(found.ratio - 1)
         part = "decides" if decides else "has the largest part"
         said += f"; {most.operator} {part} ({most.change_pct:+.1f} % of the time of {a})"
@@ -179,13 +182,13 @@ def _sentence(found: Contrast) -> str:
     if other and counts[other] > counts[found.verdict]:
         # Shapes are not alike: many that take little lose against few that take much.
         said += (
-            f". It is {other} on more shapes ({counts[other]} of {shapes}, "
-            f"{counts[found.verdict]} {found.verdict}), but these take less of the time"
+            f". Counting shapes alike, it is the other way round: {other} on {counts[other]} of "
+            f"{shapes}, {found.verdict} on {counts[found.verdict]}"
         )
     else:
         said += (
-            f". Of {shapes} it is faster on {found.faster} and slower on {found.slower}; "
-            f"{found.cannot_tell} show no difference that is sure"
+            f". Of {shapes} it is faster on {found.faster} and slower on {found.slower}; for "
+            f"{found.cannot_tell} it cannot be told"
         )
     alone = [
         f"{_shapes(count)} passed with {name} alone"
@@ -346,8 +349,8 @@ def _on_other_machine(a: ShapeResult, b: ShapeResult) -> bool:
     """Whether two lines may be of two machines, or of one that was started anew in between."""
     machines = (a.run.get("machine"), b.run.get("machine"))
     if None in machines:
-        return bool(a.run.get("id") != b.run.get("id"))
-    return machines[0] != machines[1]
+        return a.run.get("id") is None or bool(a.run["id"] != b.run.get("id"))
+    return bool(machines[0] != machines[1])
 
 
 def _together(contrasts: Sequence[ShapeContrast], shares: Sequence[float], spent: float) -> float:

@@ -45,6 +45,7 @@ def line(operator: str, shape: str, median_us: float, **more: Any) -> ShapeResul
         "weight": 0.5,
         "calls": 1.0,
         "suite": "atrex",
+        "run": {"id": "one"},
         **more,
     }
     return ShapeResult(operator=operator, shape=shape, **facts)
@@ -195,10 +196,19 @@ def test_few_shapes_that_take_long_outweigh_many_and_the_sentence_says_so() -> N
 
     found = contrast(lines(1000, 10, "c"), lines(2000, 5, "d"))
     assert found.verdict == "slower"
-    assert found.sentence.startswith("mine is slower than mine: it takes ")
+    assert found.sentence.startswith("B is slower than A: it takes ")
     assert "; a decides (+" in found.sentence
-    assert "It is faster on more shapes (3 of 4 shapes, 1 slower)" in found.sentence
-    assert found.sentence.count("1 shape passed with mine alone") == 2
+    assert "the other way round: faster on 3 of 4 shapes, slower on 1." in found.sentence
+    assert "1 shape passed with A alone, 1 shape passed with B alone." in found.sentence
+
+
+def test_an_operator_that_went_the_other_way_does_not_decide() -> None:
+    def lines(a_us: float, b_us: float, c_us: float) -> list[ShapeResult]:
+        return [line(name, "0", us) for name, us in (("a", a_us), ("b", b_us), ("c", c_us))]
+
+    found = contrast(lines(100, 100, 100), lines(55, 132, 131))
+    assert (found.verdict, found.operators[0].operator) == ("slower", "a")
+    assert "; b decides (+" in found.sentence
 
 
 def test_a_best_of_more_solutions_is_told_shape_by_shape() -> None:
@@ -260,6 +270,7 @@ def test_runs_of_two_machines_may_differ_by_more_than_processes_of_one_show() ->
         True,
     ]
     assert contrast(timed(20.0, id="a"), timed(20.5, id="a")).verdict == "slower"
+    assert contrast(timed(20.0), timed(20.5)).verdict == "cannot tell"  # Nothing is known of both.
     assert contrast(a, timed(21.0, id="b", machine="n")).verdict == "slower"
     assert other.high == pytest.approx(1.025 * same.high)  # for both shapes alike
     wide = printed(contrast_parts, other, width=140, color=False)
