@@ -278,7 +278,7 @@ def of_bench(board: Leaderboard, ignored: Sequence[str] = ()) -> Headline:
     advice = None
     sentence = (
         f"The fastest correct solutions reach {as_percent(best.weighted_s, 1)} of the limit of "
-        f"{board.device}, over {as_percent(best.covered, 1)} of the production time of the suite"
+        f"{board.device}; measured is {as_percent(best.covered, 1)} of the suite's production time"
     )
     if left:
         most = max(left, key=lambda scored: scored.recoverable or 0.0)

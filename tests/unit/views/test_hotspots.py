@@ -97,6 +97,20 @@ def test_exposed_copies_by_direction() -> None:
     assert row.rank == 1
 
 
+@pytest.mark.parametrize(("kernel_ms", "can_hide"), [(4, False), (6, True)])
+def test_copies_are_to_be_hidden_only_where_enough_runs_that_can(
+    kernel_ms: int, can_hide: bool
+) -> None:
+    (row,) = of_kind(
+        "copy",
+        attributed(
+            event("memcpy", HTOD, 0, 5_000_000, stream=9, bytes=1000),
+            event("kernel", GEMM, 5_000_000, kernel_ms * 1_000_000),
+        ),
+    )
+    assert row.advice == (advice.COPIES["HtoD"] if can_hide else advice.TOO_MANY_COPIES)
+
+
 def test_a_copy_has_one_row() -> None:
     """One within the GPU has a bound where the hardware is known, and is a copy elsewhere."""
     known = [(h.kind, h.operator) for h in hotspots(copies(), H200).hotspots if h.kind != "idle"]

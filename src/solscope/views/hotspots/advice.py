@@ -32,6 +32,8 @@ COPIES = {
     "DtoH": "Copy less often, or on another stream while kernels run",
 }
 """By the direction of a copy."""
+TOO_MANY_COPIES = "Copy less, e.g. keep the data on the GPU: too little else runs to hide copies"
+"""Where copies that nothing hides take longer than all else that runs."""
 OTHER_COPIES = "Copy on another stream while kernels run, or avoid the copy"
 COMM = (
     "Look at all ranks first (`solscope ranks`): part of it may be waiting for another rank; then "

@@ -51,6 +51,7 @@ def exposed_copies(
     rows = window.of(attributed.activities).filter(timed)
     devices = rows.partition_by(["rank", "device"], maintain_order=True)
     spent: dict[str, _Spent] = defaultdict(_Spent)
+    other_ns = 0
     for device in devices:
         copied = device.filter(pl.col("kind") == "memcpy").sort("start_ns", maintain_order=True)
         start, end = bounds(copied)
@@ -58,6 +59,7 @@ def exposed_copies(
         before = np.maximum.accumulate(np.concatenate([start[:1], end]))[:-1]
         first = np.minimum(np.maximum(start, before), end)
         other = union(*bounds(device.filter(pl.col("kind") != "memcpy")))
+        other_ns += int((other.end - other.start).sum())
         exposed = end - first - overlap(first, end, other)
         calls = copied.select("row").join(table.activities, on="row", maintain_order="left")["call"]
         for call, time, shown in zip(calls, end - start, exposed, strict=True):
@@ -66,10 +68,11 @@ def exposed_copies(
                 sums.count += 1
                 sums.time_ns += int(time)
                 sums.exposed_ns += int(shown)
-    return [_row(name, sums, window) for name, sums in spent.items()]
+    can_hide = sum(sums.exposed_ns for sums in spent.values()) <= other_ns
+    return [_row(name, sums, window, can_hide=can_hide) for name, sums in spent.items()]
 
 
-def _row(direction: str, sums: _Spent, window: Window) -> Hotspot:
+def _row(direction: str, sums: _Spent, window: Window, *, can_hide: bool) -> Hotspot:
     per_step = sums.count / window.count
     time_us, saved = (window.per_step(ns) for ns in (sums.time_ns, sums.exposed_ns))
     where = COPIES.get(direction, "copies").removeprefix("copies")
@@ -85,5 +88,7 @@ def _row(direction: str, sums: _Spent, window: Window) -> Hotspot:
             f"{mean_count(per_step, 'copy', 'copies')}{where} {take(per_step)} {time_us:,.2f} µs, "
             f"{saved:,.2f} µs of it while nothing else runs"
         ),
-        advice=advice.COPIES.get(direction, advice.OTHER_COPIES),
+        advice=advice.COPIES.get(direction, advice.OTHER_COPIES)
+        if can_hide
+        else advice.TOO_MANY_COPIES,
     )
