@@ -87,13 +87,14 @@ def test_nothing_is_asked_to_be_surer_than_a_tenth_of_a_microsecond(
     assert is_noisy(values) is noisy
 
 
-def result(median_us: float, restarts: int) -> ShapeResult:
+def result(median_us: float, restarts: int, run: str = "one") -> ShapeResult:
     return ShapeResult(
         *("rms_norm", "0", "mine", "passed", "gpu", "cold-v1"),
         median_us=median_us,
         samples=[median_us] * 30,
         samples_per_restart=[30 // restarts] * restarts,
         suite="atrex",
+        run={"id": run},
     )
 
 
@@ -115,6 +116,16 @@ def test_a_difference_is_more_than_1_percent_and_more_than_processes_differ(
 ) -> None:
     """A single process may be off by 8 %: 0.99 / 1.08 = 0.9167, 1.01 * 1.08 = 1.0908."""
     found = contrast([result(100.0, restarts)], [result(b_us, restarts)])
+    assert found.shapes[0].verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("b_us", "verdict"),
+    [(96.5, "faster"), (96.7, "cannot tell"), (103.4, "cannot tell"), (103.6, "slower")],
+)
+def test_runs_that_may_be_of_two_machines_may_differ_by_more(b_us: float, verdict: str) -> None:
+    """Two machines may be 2.5 % apart: 0.99 / 1.025 = 0.9659, 1.01 * 1.025 = 1.0353."""
+    found = contrast([result(100.0, 3)], [result(b_us, 3, run="two")])
     assert found.shapes[0].verdict == verdict
 
 
