@@ -8,15 +8,15 @@ call are taken, for only the first kernel of a call finds cold caches in `cold-v
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib.util
 import json
 import statistics
-import subprocess
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from under_ncu import TIME, profiled
 
 SOLUTION = "solscope-triton"
 OPERATORS = (
@@ -24,11 +24,7 @@ OPERATORS = (
     *("fused_add_rms_norm", "mrope", "fp8_dynamic_per_token_quant", "per_token_group_quant_fp8"),
     *("gated_rms_norm", "l2_norm", "fused_rmsnorm_quant", "moe_sum_reduce", "layer_norm"),
 )
-MARK = "spin"
-"""In the name of the kernel that stands before each call."""
 CALLS = 5
-METRIC = "gpu__time_duration.sum"
-TO_US = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
 
 
 def picks(results: Path) -> list[dict[str, Any]]:
@@ -77,27 +73,14 @@ def child(file: Path) -> None:
         sys.path.pop(0)
 
 
-def kernels(text: str) -> list[list[float]]:
-    """Microseconds of the kernels of each call, in order."""
-    start = text.index('"ID"')
-    calls: list[list[float]] = []
-    for row in csv.DictReader(text[start:].splitlines()):
-        if row["Metric Name"] != METRIC:
-            continue
-        if MARK in row["Kernel Name"]:
-            calls.append([])
-        else:
-            value = float(row["Metric Value"].replace(",", ""))
-            calls[-1].append(value * TO_US[row["Metric Unit"]])
-    return calls
-
-
-def compare(chosen: list[dict[str, Any]], calls: list[list[float]]) -> list[dict[str, Any]]:
+def compare(
+    chosen: list[dict[str, Any]], calls: list[list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
     """Both times of each shape."""
     found = []
     for number, line in enumerate(chosen):
         own = calls[number * CALLS : (number + 1) * CALLS]
-        ncu_us = statistics.median(sum(call) for call in own)
+        ncu_us = statistics.median(sum(launch[TIME] for launch in call) for call in own)
         cold = line["methods"]["cold-v1"]
         found.append(
             {
@@ -125,21 +108,8 @@ def main() -> None:
     if options.child:
         child(options.results)
         return
-    import tempfile
-
     chosen = picks(options.results)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "picks.json"
-        file.write_text(json.dumps(chosen))
-        command = [
-            *("ncu", "--csv", "--metrics", METRIC, "--profile-from-start", "off"),
-            *("--cache-control", "all", "--clock-control", "none"),
-            *(sys.executable, __file__, "--child", str(file)),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode or '"ID"' not in done.stdout:
-        sys.exit(f"ncu failed: {(done.stdout + done.stderr)[-2000:]}")
-    found = compare(chosen, kernels(done.stdout))
+    found = compare(chosen, profiled(__file__, chosen, [TIME]))
     for one in found:
         print(
             f"{one['operator']:28s} {one['shape']:>4s} {one['kernels']:2d} kernels  "

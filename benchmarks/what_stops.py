@@ -8,7 +8,6 @@ Counters are of the longest kernel, with all caches flushed before it and clocks
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import os
@@ -16,17 +15,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from under_ncu import TIME, profiled
+
 OPERATORS = 15
 SOLUTIONS = ("solscope-triton", "cublas", "torch-compile", "torch-eager")
 BUSY = 60.0
 """Percent of a unit's peak from which it is called the reason."""
-TIME = "gpu__time_duration.sum"
 PROGRAMS = "launch__grid_size"
 UNITS = {
     "HBM": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -40,7 +39,6 @@ OTHER_TENSOR = "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_elapsed"
 OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 STALLED = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active")
 """Warps that wait for one reason, on average, whenever an instruction is issued."""
-TO_US = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
 
 
 def picks(results: Path) -> list[dict[str, Any]]:
@@ -119,34 +117,6 @@ def metrics_here() -> list[str]:
     return chosen + [f"{name}.ratio" for name in sorted(names) if STALLED.fullmatch(name)]
 
 
-def launches(text: str) -> Iterator[dict[str, Any]]:
-    """Metrics of each launch, in order, times in microseconds."""
-    rows = csv.DictReader(text[text.index('"ID"') :].splitlines())
-    current: dict[str, Any] = {"ID": None}
-    for row in rows:
-        if row["ID"] != current["ID"]:
-            if current["ID"] is not None:
-                yield current
-            current = {"ID": row["ID"], "kernel": row["Kernel Name"]}
-        try:
-            value = float(row["Metric Value"].replace(",", ""))
-        except ValueError:
-            continue
-        current[row["Metric Name"]] = value * TO_US.get(row["Metric Unit"], 1.0)
-    yield current
-
-
-def by_call(found: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The launches of each call: a kernel that only waits stands before it."""
-    calls: list[list[dict[str, Any]]] = []
-    for launch in found:
-        if "spin" in launch["kernel"]:
-            calls.append([])
-        else:
-            calls[-1].append(launch)
-    return calls
-
-
 def reason(
     busy: dict[str, float], programs: int | None, stalls: dict[str, float], processors: int
 ) -> str:
@@ -208,17 +178,7 @@ def main() -> None:
         # Compiled beside each other first: under Nsight Compute it is one after the other.
         with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
             list(pool.map(compile_first, asked))
-        file = Path(folder) / "asked.json"
-        file.write_text(json.dumps(asked))
-        command = [
-            *("ncu", "--csv", "--metrics", ",".join(metrics_here())),
-            *("--profile-from-start", "off", "--cache-control", "all", "--clock-control", "none"),
-            *(sys.executable, __file__, "--child", str(file), "-o", "-"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode or '"ID"' not in done.stdout:
-        sys.exit(f"ncu failed: {(done.stdout + done.stderr)[-2000:]}")
-    calls = by_call(launches(done.stdout))
+        calls = profiled(__file__, asked, metrics_here(), "-o", "-")
     processors = chosen[0]["run"]["gpu_sm_count"]
     found = [summed_up(line, call, processors) for line, call in zip(chosen, calls, strict=True)]
     for one in found:
