@@ -68,6 +68,12 @@ export function inkOn(color: string): string {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }
 
+/** A color over a surface, as one color: what a text on it has to be readable on. */
+export function blend(color: string, surface: string, share: number): string {
+  const part = (hex: string, at: number) => parseInt(hex.slice(at, at + 2), 16);
+  return `#${[1, 3, 5].map((at) => Math.round(share * part(color, at) + (1 - share) * part(surface, at)).toString(16).padStart(2, "0")).join("")}`;
+}
+
 export const WORSE = "#c8434f";
 export const BETTER = "#2f9363";
 export const SIDES = [HUES.blue, HUES.orange, HUES.teal, HUES.pink];

@@ -24,16 +24,18 @@ export function VerdictSection({ severity, title, children }: { severity: Severi
   );
 }
 
-/** What a page begins with: one sentence, up to three figures, and what to do: `todo`, or else what the library advises. */
-export function Begin({ headline, severity, warnings = [], todo = null }: { headline: { sentence: string; figures: Figure[]; advice?: string | null; next?: string | null }; severity: Severity; warnings?: ProfileWarning[]; todo?: ComponentChildren }) {
+/** What a page begins with: one sentence, what speaks for it, up to three figures and what they are about, and what to do: `todo`, or else what the library advises. */
+export function Begin({ headline, severity, warnings = [], because = [], todo = null }: { headline: { sentence: string; figures: Figure[]; advice?: string | null; next?: string | null; legend?: string | null }; severity: Severity; warnings?: ProfileWarning[]; because?: string[]; todo?: ComponentChildren }) {
   const advice = headline.advice ?? (headline.next ? `Look further: \`${headline.next}\`` : null);
   return (
     <VerdictSection severity={severity} title="Verdict">
       <p class="sentence">{headline.sentence}</p>
+      {because.length > 0 && <ul class="because">{because.map((line) => <li key={line}>{line}</li>)}</ul>}
       {headline.figures.length > 0 && <dl class="figures">
         {headline.figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{one.unit === "ms" ? ms(one.value) : percent(one.value)}</dd></div>)}
       </dl>}
       {todo ?? (advice && <p class="do"><strong><Sentence text={advice} /></strong></p>)}
+      {headline.legend && <p class="about words">{headline.legend}</p>}
       {warnings.length > 0 && <Warnings warnings={warnings} />}
     </VerdictSection>
   );

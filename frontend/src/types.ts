@@ -26,6 +26,7 @@ export interface BenchPage {
   headline: Headline;
   devices: string[];
   suites: string[];
+  time: string;
   leaderboard: Leaderboard;
   shapes: BenchShape[];
   machine: BenchRun;
@@ -400,6 +401,7 @@ export interface Headline {
   figures: Figure[];
   severity: "attention" | "bad" | "good" | "neutral";
   advice: string | null;
+  legend: string | null;
 }
 
 export interface HostTable {
@@ -1185,9 +1187,11 @@ export interface Run {
 export interface RunRanks {
   name: string;
   verdict: string;
+  legend: string | null;
   world_size: number | null;
   missing: number[];
   steps: number;
+  step_ms: number | null;
   clock: Clock;
   groups: ProcessGroup[];
   ranks: RankTimes[];

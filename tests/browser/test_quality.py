@@ -92,6 +92,51 @@ CHART_CONTRAST = """() => {
   return [...new Set(poor)];
 }""".replace("LEAST", str(LEAST_CONTRAST))
 
+ON_MARKS = """() => {
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((v) => v / 255).map(
+      (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const poor = [];
+  let looked = 0;
+  for (const svg of document.querySelectorAll(".chart svg")) {
+    svg.scrollIntoView({ block: "center", behavior: "instant" });
+    const place = svg.closest("section") ?? document.body;
+    const surface = parse(getComputedStyle(place).backgroundColor);
+    for (const text of svg.querySelectorAll("text")) {
+      const style = getComputedStyle(text);
+      const box = text.getBoundingClientRect();
+      if (style.stroke !== "none" || !text.textContent.trim()) continue;
+      for (const part of [0.1, 0.5, 0.9]) {
+        const tall = box.height > box.width;
+        const [x, y] = [box.left + (tall ? 0.5 : part) * box.width,
+          box.top + (tall ? part : 0.5) * box.height];
+        // What was drawn before the text lies under it.
+        const marks = document.elementsFromPoint(x, y).filter((one) =>
+          one.matches("rect, path, circle") && svg.contains(one)
+          && one.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING).reverse();
+        let [base, on] = [surface.slice(0, 3), false];
+        for (const mark of marks) {
+          const look = getComputedStyle(mark);
+          const [r, g, b, a = 1] = parse(look.fill);
+          const share = (r === undefined ? 0 : a) * look.fillOpacity * look.opacity;
+          if (share > 0) [base, on] = [base.map((v, i) => share * [r, g, b][i] + (1 - share) * v),
+            true];
+        }
+        if (!on) continue;
+        looked += 1;
+        const [own, under] = [light(parse(style.fill).slice(0, 3)), light(base)];
+        const contrast = (Math.max(own, under) + 0.05) / (Math.min(own, under) + 0.05);
+        if (contrast < LEAST) poor.push(`${text.textContent}: ${contrast.toFixed(2)}`);
+      }
+    }
+  }
+  return { looked, poor: [...new Set(poor)] };
+}""".replace("LEAST", str(LEAST_CONTRAST))
+"""Labels of charts on what was drawn before them, whatever color they say that is."""
+
 UNNAMED = """() => [...document.querySelectorAll("button, input, select, textarea, a, summary")]
   .filter((one) => !(one.textContent.trim() && one.tagName !== "SELECT") && !one.ariaLabel
     && ![...(one.labels ?? [])].some((label) => label.textContent.trim()))
@@ -228,6 +273,9 @@ def test_all_text_can_be_read(
         assert found["looked"] > 5
         assert found["poor"] == []
         assert page.evaluate(CHART_CONTRAST) == []
+        on_marks = page.evaluate(ON_MARKS)
+        assert on_marks["poor"] == []
+        assert on_marks["looked"] > 20 or view != "bench"
 
 
 def test_the_checks_find_what_is_wrong(browser: Browser) -> None:
@@ -239,6 +287,13 @@ def test_the_checks_find_what_is_wrong(browser: Browser) -> None:
         assert page.evaluate(CONTRAST) == {"looked": 2, "poor": ["faint: 2.85"]}
         assert len(page.evaluate(CHART_CONTRAST)) == 1
         assert len(page.evaluate(UNNAMED)) == 2
+        page.set_content(
+            "<section style='background:#fff'><div class='chart'><svg>"
+            "<rect width='90' height='40' fill='#4778e5' fill-opacity='0.9'/>"
+            "<text x='9' y='20' fill='#445' data-on='#ffffff'>bar</text></svg>"
+        )
+        assert page.evaluate(CHART_CONTRAST) == []
+        assert [text.split(":")[0] for text in page.evaluate(ON_MARKS)["poor"]] == ["bar"]
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from solscope.attribution.rules import CATEGORIES
 from solscope.views.idle import CAUSES
 
-COLORS = (Path(__file__).parents[2] / "frontend" / "src" / "colors.ts").read_text(encoding="utf-8")
+SOURCES = Path(__file__).parents[2] / "frontend" / "src"
+COLORS = (SOURCES / "colors.ts").read_text(encoding="utf-8")
 HUES = dict(re.findall(r'^  (\w+): "(#[0-9a-f]{6})",$', COLORS, re.MULTILINE))
 LEAST = 10.0
 """Smallest difference (CIEDE2000) between two hues."""
+LEAST_CONTRAST = 4.5
+"""WCAG 2.2 AA for text of normal size."""
 # Machado, Oliveira, Fernandes 2009, severity 1.
 SEEN = {
     "normal": np.eye(3),
@@ -130,3 +133,46 @@ def test_every_category_and_cause_has_a_color() -> None:
     families = " ".join(re.findall(r"categories: \[([^\]]*)\]", COLORS))
     assert sorted(re.findall(r'"(\w+)"', families)) == sorted(CATEGORIES)
     assert set(idle()) == set(CAUSES)
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2."""
+    a, b = sorted(float(XYZ[1] @ linear(color)) for color in (one, other))
+    return (b + 0.05) / (a + 0.05)
+
+
+def found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    assert match is not None
+    return match[1]
+
+
+def test_names_on_solid_areas_can_be_read() -> None:
+    """Time line, icicle, tree and heat map write in black or white, by the light of the area."""
+    limit = float(found(r"blue > ([\d.]+) \? \"#000000\"", COLORS))
+    colors = set(re.findall(r'"(#[0-9a-f]{6})"', COLORS)) - {"#000000", "#ffffff"}
+    assert len(colors) >= 16
+    ink = {
+        color: "#000000" if float(XYZ[1] @ linear(color)) > limit else "#ffffff" for color in colors
+    }
+    assert {
+        color: ink[color] for color in colors if contrast(color, ink[color]) < LEAST_CONTRAST
+    } == {}
+
+
+@pytest.mark.parametrize("theme", ["LIGHT", "DARK"])
+def test_names_on_the_bars_of_a_benchmark_can_be_read(theme: str) -> None:
+    """They are written across the bars and what is above them, in the ink of the page."""
+    inks = found(rf"const {theme}: Ink = \{{(.*)\}};", (SOURCES / "chart.tsx").read_text("utf-8"))
+    text, surface = (found(rf'{name}: "(#\w{{6}})"', inks) for name in ("text", "surface"))
+    pale = float(
+        found(r"const PALE = ([\d.]+);", (SOURCES / "charts/bench.tsx").read_text("utf-8"))
+    )
+    parts = [
+        round(
+            pale * int(HUES["blue"][at : at + 2], 16) + (1 - pale) * int(surface[at : at + 2], 16)
+        )
+        for at in (1, 3, 5)
+    ]
+    bar = "#" + "".join(f"{part:02x}" for part in parts)
+    assert contrast(text, bar) >= LEAST_CONTRAST

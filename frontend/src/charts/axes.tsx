@@ -57,7 +57,7 @@ export function YAxis({ scale, box, ink, title, format = number, lines = true, t
   );
 }
 
-export interface Key { name: string; color: string; hollow?: boolean; diamond?: boolean }
+export interface Key { name: string; color: string; hollow?: boolean; diamond?: boolean; /** As the marks have it. */ opacity?: number }
 
 /** What the colors mean, from the right edge to the left in one line, as far as there is room. */
 export function Keys({ keys, x, y, ink, room }: { keys: Key[]; x: number; y: number; ink: Ink; room: number }) {
@@ -68,7 +68,7 @@ export function Keys({ keys, x, y, ink, room }: { keys: Key[]; x: number; y: num
     if (at + width > x + room && placed.length) break;
     placed.push(
       <g key={key.name} transform={`translate(${at} ${y})`}>
-        {key.diamond ? <path d="M6 -9 L11 -4 L6 1 L1 -4 Z" fill={key.color} /> : <rect x="1" y="-9" width="10" height="10" rx="2" fill={key.hollow ? "none" : key.color} stroke={key.color} stroke-width={key.hollow ? 2 : 0} />}
+        {key.diamond ? <path d="M6 -9 L11 -4 L6 1 L1 -4 Z" fill={key.color} /> : <rect x="1" y="-9" width="10" height="10" rx="2" fill={key.hollow ? "none" : key.color} fill-opacity={key.opacity ?? 1} stroke={key.color} stroke-width={key.hollow ? 2 : 0} />}
         <text x="16" fill={ink.text}>{key.name}</text>
       </g>,
     );

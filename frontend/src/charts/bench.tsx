@@ -1,6 +1,6 @@
 // The benchmark as pictures: who reaches what, how much of production's time that is, and what each shape takes.
 import { Chart, mark, widthOf, type Frame } from "../chart";
-import { BETTER, HUE_LIST, inkOn, SIDES, WORSE } from "../colors";
+import { BETTER, blend, HUE_LIST, SIDES, WORSE } from "../colors";
 import { axesText, number, percent, shorten, signed, us } from "../format";
 import type { BenchShape, Entry, OperatorContrast, OperatorScore } from "../types";
 import { boxOf, Keys, lineOf, XAxis, YAxis } from "./axes";
@@ -10,7 +10,7 @@ import { linear, log } from "./scale";
 const share = (value: number | null | undefined): string => percent(value == null ? value : 100 * value);
 
 /** S of every solution on every operator, the most important operators first. */
-export function SolutionHeat({ operators, entries }: { operators: OperatorScore[]; entries: Entry[] }) {
+export function SolutionHeat({ operators, entries, time }: { operators: OperatorScore[]; entries: Entry[]; time: string }) {
   const rows = [...operators].sort((a, b) => b.importance - a.importance).map((row): HeatRow => ({
     name: row.operator,
     color: SIDES[0] as string,
@@ -18,14 +18,19 @@ export function SolutionHeat({ operators, entries }: { operators: OperatorScore[
     cells: entries.map((entry) => {
       const best = Math.max(...entries.map((one) => one.operators[row.operator] ?? 0));
       const s = entry.operators[row.operator];
-      return s == null ? null : { share: s, text: (100 * s).toFixed(0), tip: [`${entry.solution} on ${row.operator}`, `S ${share(s)}`, `best of all ${share(row.s)}; importance ${share(row.importance)}`], on: s === best && s > 0 && entries.length > 1 };
+      return s == null ? null : { share: s, text: (100 * s).toFixed(0), tip: [`${entry.solution} on ${row.operator}`, `S ${share(s)}`, `best of all ${share(row.s)}; ${share(row.importance)} of ${time}`], on: s === best && s > 0 && entries.length > 1 };
     }),
   }));
   return <HeatMap label={`S of ${entries.length} solutions on ${rows.length} operators, in percent`} rows={rows} columns={entries.map((entry) => entry.solution)} noteTitle="importance" tall={22} />;
 }
 
-/** One bar per operator, as wide as its share of production's time and as high as S: what is above it can be recovered. */
-export function ReachedShare({ operators }: { operators: OperatorScore[] }) {
+/** How dark a bar is: text in the ink of the page can be read on it and beside it. */
+const PALE = 0.35;
+/** Bars that are narrower have no name. */
+const NAMED = 12;
+
+/** One bar per operator, as wide as its share of the time and as high as S: what is above it can be recovered. */
+export function ReachedShare({ operators, time }: { operators: OperatorScore[]; time: string }) {
   const known = operators.filter((row) => row.s !== null && row.importance > 0).sort((a, b) => (b.s ?? 0) - (a.s ?? 0));
   if (!known.length) return null;
   const covered = known.reduce((sum, row) => sum + row.importance, 0);
@@ -34,31 +39,37 @@ export function ReachedShare({ operators }: { operators: OperatorScore[] }) {
     const box = boxOf(frame, 56, 16, 10, 46);
     const x = linear(0, 100, [box.left, box.right]);
     const y = linear(0, 100, [box.bottom, box.top]);
+    const fill = blend(SIDES[0] as string, ink.surface, PALE);
     let at = 0;
+    const bars = known.map((row) => {
+      const [left, right, top] = [x(at), x(at + 100 * row.importance), y(100 * (row.s ?? 0))];
+      at += 100 * row.importance;
+      return { row, left, right, top };
+    });
     return (
       <>
-        <XAxis scale={x} box={box} ink={ink} title="% of production's GPU time, operators from the closest to the limit to the farthest" format={(value) => `${value} %`} />
-        <YAxis scale={y} box={box} ink={ink} title="S" format={(value) => `${value} %`} />
-        {known.map((row) => {
-          const [left, right, top] = [x(at), x(at + 100 * row.importance), y(100 * (row.s ?? 0))];
-          at += 100 * row.importance;
-          const name = shorten(row.operator, 22);
-          const upright = widthOf(name, 11) < right - left - 6;
+        <XAxis scale={x} box={box} ink={ink} title={`% of ${time}, operators from the closest to the limit to the farthest`} format={(value) => `${value} %`} />
+        <YAxis scale={y} box={box} ink={ink} title="S: bound / measured time" format={(value) => `${value} %`} />
+        {bars.map(({ row, left, right, top }) => {
+          const text = [`${row.operator} ${percent(100 * (row.s ?? 0), 0)}`, row.operator].find((one) => widthOf(one, 11) < right - left - 6);
+          // Upright in the bar, else above it, else from its foot across its top.
+          const name = shorten(row.operator, Math.floor((box.bottom - box.top - 12) / 6.2));
+          const above = widthOf(name, 11) > box.bottom - top - 10 && widthOf(name, 11) < top - box.top - 6;
           return (
-            <g key={row.operator} {...mark(row.operator, `S ${share(row.s)}; ${share(row.importance)} of production's time`, `recoverable: ${share(row.recoverable)} of production's time`)}>
+            <g key={row.operator} {...mark(row.operator, `S ${share(row.s)}; ${share(row.importance)} of ${time}`, `recoverable: ${share(row.recoverable)} of ${time}`)}>
               <rect x={left} y={box.top} width={Math.max(0.5, right - left)} height={box.bottom - box.top} fill="transparent" />
-              <rect x={left} y={top} width={Math.max(0.5, right - left - 0.7)} height={box.bottom - top} fill={SIDES[0]} />
-              {upright ? <text x={(left + right) / 2} y={top - 5 < box.top + 8 ? top + 13 : top - 5} text-anchor="middle" fill={top - 5 < box.top + 8 ? inkOn(SIDES[0] as string) : ink.text} {...(top - 5 < box.top + 8 ? { "data-on": SIDES[0] } : {})}>{name}</text>
-                : right - left > 13 && box.bottom - top > widthOf(name, 11) + 12 && top - box.top <= widthOf(name, 11) + 10 ? <text transform={`translate(${(left + right) / 2 + 4} ${box.bottom - 6}) rotate(-90)`} fill={inkOn(SIDES[0] as string)} data-on={SIDES[0]}>{name}</text>
-                : right - left > 13 && top - box.top > widthOf(name, 11) + 10 && <text transform={`translate(${(left + right) / 2 + 4} ${top - 6}) rotate(-90)`} fill={ink.text}>{name}</text>}
+              <rect x={left} y={top} width={Math.max(0.5, right - left - 0.7)} height={box.bottom - top} fill={fill} />
+              <rect x={left} y={top - 1} width={Math.max(0.5, right - left - 0.7)} height="2" fill={SIDES[0]} />
+              {text ? <text x={(left + right) / 2} y={Math.min(top + 15, box.bottom - 5)} text-anchor="middle" fill={ink.text} data-on={fill}>{text}</text>
+                : right - left >= NAMED && <text transform={`translate(${(left + right) / 2 + 4} ${above ? top - 6 : box.bottom - 6}) rotate(-90)`} fill={ink.text} data-on={above ? ink.surface : fill}>{name}</text>}
             </g>
           );
         })}
-        {covered < 0.995 && <rect x={x(100 * covered)} y={box.top} width={x(100) - x(100 * covered)} height={box.bottom - box.top} fill={ink.line} fill-opacity="0.5" {...mark("not measured", `${share(1 - covered)} of production's time`)} />}
+        {covered < 0.995 && <rect x={x(100 * covered)} y={box.top} width={x(100) - x(100 * covered)} height={box.bottom - box.top} fill={ink.line} fill-opacity="0.5" {...mark("not measured", `${share(1 - covered)} of ${time}`)} />}
       </>
     );
   };
-  return <Chart label={`S of ${known.length} operators against their share of production's time`} height={300} draw={draw} />;
+  return <Chart label={`S of ${known.length} operators against their share of ${time}`} height={300} draw={draw} />;
 }
 
 /** Times of all solutions on the shapes of one operator, with the bound of each shape. */

@@ -1,6 +1,6 @@
 // Rows and columns of cells, the darker the more: how values differ along a row, at one glance.
 import { Chart, mark, widthOf, type Frame } from "../chart";
-import { inkOn } from "../colors";
+import { blend, inkOn } from "../colors";
 import { shorten } from "../format";
 
 export interface HeatCell {
@@ -20,12 +20,6 @@ interface Props { label: string; rows: HeatRow[]; columns: string[]; noteTitle: 
 /** Widths of columns below which only the first and the last have a name. */
 const NAMED = 30;
 const FAINTEST = 0.08;
-
-/** A color over a surface, as one color: what a text on it has to be readable on. */
-function blend(color: string, surface: string, share: number): string {
-  const part = (hex: string, at: number) => parseInt(hex.slice(at, at + 2), 16);
-  return `#${[1, 3, 5].map((at) => Math.round(share * part(color, at) + (1 - share) * part(surface, at)).toString(16).padStart(2, "0")).join("")}`;
-}
 
 export function HeatMap({ label, rows, columns, noteTitle, tall = 18 }: Props) {
   const names = (narrow: boolean) => rows.map((row) => shorten(row.name, narrow ? 14 : 28));

@@ -11,6 +11,8 @@ import { linear } from "./scale";
 
 const ROW = 30;
 const [WORK, WAIT, TRANSFER] = [categoryColor("gemm"), IDLE["host"] as string, categoryColor("comm")];
+/** Own work is what the others are seen against. */
+const FAINT = 0.45;
 
 export function RankTimeline({ lanes, straggler }: { lanes: RankLanes; straggler: number | null }) {
   const clip = useMemo(newClip, []);
@@ -32,7 +34,7 @@ export function RankTimeline({ lanes, straggler }: { lanes: RankLanes; straggler
       }}>
         <rect width={frame.width} height={frame.height} fill="transparent" />
         <Clip id={clip} box={box} />
-        <Keys keys={[{ name: "own work and gaps", color: WORK }, { name: "waiting for the last rank", color: WAIT }, { name: "transfer", color: TRANSFER }]} x={box.left} y={14} ink={ink} room={frame.width - box.left} />
+        <Keys keys={[{ name: "own work and gaps", color: WORK, opacity: FAINT }, { name: "waiting for the last rank", color: WAIT }, { name: "transfer", color: TRANSFER }]} x={box.left} y={14} ink={ink} room={frame.width - box.left} />
         <XAxis scale={x} box={box} ink={ink} title="time on the common clock" format={(value) => time(value * 1000)} />
         {lanes.lanes.map((lane, at) => <text key={lane.rank} x={box.left - 8} y={box.top + at * ROW + 18} text-anchor="end" font-size="12" font-weight={lane.rank === straggler ? "bold" : "normal"} fill={ink.text}>{`rank ${lane.rank}`}</text>)}
         <g clip-path={`url(#${clip})`}>
@@ -48,7 +50,7 @@ export function RankTimeline({ lanes, straggler }: { lanes: RankLanes; straggler
                 </g>
               );
             });
-            return <g key={lane.rank}><rect x={x(lane.start_us[0] ?? 0)} y={top} width={Math.max(0, x((lane.start_us[lane.start_us.length - 1] ?? 0)) - x(lane.start_us[0] ?? 0))} height={ROW - 6} fill={WORK} fill-opacity="0.45" />{bars}</g>;
+            return <g key={lane.rank}><rect x={x(lane.start_us[0] ?? 0)} y={top} width={Math.max(0, x((lane.start_us[lane.start_us.length - 1] ?? 0)) - x(lane.start_us[0] ?? 0))} height={ROW - 6} fill={WORK} fill-opacity={FAINT} />{bars}</g>;
           })}
           {lanes.steps.map(([step, start]) => <g key={step}><line x1={x(start)} x2={x(start)} y1={box.top} y2={box.bottom} stroke={ink.text} stroke-opacity="0.55" stroke-dasharray="3 3" /></g>)}
           {drag && <rect x={Math.min(x(drag[0]), x(drag[1]))} y={box.top} width={Math.abs(x(drag[1]) - x(drag[0]))} height={box.bottom - box.top} fill={ink.text} fill-opacity="0.12" />}

@@ -17,33 +17,31 @@ export function BenchView({ page }: { page: BenchPage }) {
   const { best } = leaderboard;
   const operators = useMemo<Column<OperatorScore>[]>(() => [
     { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
-    { id: "importance", title: "Importance", value: (row) => row.importance, show: (row) => share(row.importance) },
-    { id: "bound", spare: 6, title: "Bound", value: (row) => row.bound_us, time: "us" },
-    { id: "time", spare: 3, title: "Best", value: (row) => row.median_us, time: "us" },
-    { id: "who", spare: 8, title: "Who", text: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", ") },
-    { id: "s", title: "S", help: "Bound / time, shapes weighted by their time in production", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
-    { id: "published", spare: 7, title: "S, published bound", value: (row) => row.published_s, show: (row) => share(row.published_s) },
+    { id: "importance", title: "Importance", help: `Share of ${page.time}`, value: (row) => row.importance, show: (row) => share(row.importance) },
+    { id: "bound", spare: 6, title: "Bound", help: "The least time that the rates of the GPU allow, mean over calls", value: (row) => row.bound_us, time: "us" },
+    { id: "time", spare: 3, title: "Best", help: "Time of the fastest correct solutions, mean over calls", value: (row) => row.median_us, time: "us" },
+    { id: "who", spare: 8, title: "Who", help: "Solutions, and the shapes on which each is the fastest", text: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", ") },
+    { id: "s", title: "S", help: "Bound / time, shapes by their weight; those that did not pass count as 0", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
+    { id: "published", spare: 7, title: "S, published bound", help: "By the bound that the public suite states, which is not always a lower bound", value: (row) => row.published_s, show: (row) => share(row.published_s) },
     ...(Object.keys(page.production_s).length ? [{ id: "xpu", spare: 2, title: "S of XPU-A", help: "Deployed kernels on XPU-A, median shape, as published", value: (row: OperatorScore) => page.production_s[row.operator], show: (row: OperatorScore) => share(page.production_s[row.operator]) }] : []),
-    { id: "back", spare: 4, title: "Recoverable", value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
+    { id: "back", spare: 4, title: "Recoverable", help: `What would be saved at the bound, of ${page.time}`, value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
     { id: "shapes", spare: 5, title: "Shapes", value: (row) => row.shapes_passed, show: (row) => `${row.shapes_passed} of ${row.shapes}` },
   ], [page]);
   return (
     <>
       <Begin headline={page.headline} severity={page.headline.severity} />
-      <Section id="reached" title="Where the time is, and how close to the limit" about="One bar per operator: as wide as its share of production's GPU time, as high as S of its best solution: the bound divided by the measured time. The area above the bars is what could be recovered, and shapes that did not pass, which count as 0.">
-        <ReachedShare operators={best.operators} />
+      <Section id="reached" title="Where the time is, and how close to the limit" about={`One bar per operator: as wide as its share of ${page.time}, as high as S of its best solutions. What is empty above a bar could be recovered, or did not pass.`}>
+        <ReachedShare operators={best.operators} time={page.time} />
       </Section>
       <Section id="solutions" title="Who reaches what" about="S of every solution on every operator, in percent; the most important operators first, the best solution of each outlined. Empty: nothing passed.">
-        <SolutionHeat operators={best.operators} entries={leaderboard.entries} />
+        <SolutionHeat operators={best.operators} entries={leaderboard.entries} time={page.time} />
       </Section>
-      <Section id="score" title="Score" about="S is the bound divided by the measured time. Operators are weighted by importance, shapes by their share of production time.">
+      <Section id="score" title="Score" about={`Operators count by importance, their share of ${page.time}; shapes by their weight in it.`}>
         <Facts facts={[
           ["GPU", leaderboard.device],
           ["Suite", leaderboard.suite],
           ["Method", <Word key="method" text={leaderboard.method} />],
-          ["S of the best", share(best.weighted_s)],
-          ["Importance covered", share(best.covered)],
-          ["Recoverable GPU time", share(best.recoverable)],
+          [`Measured, of ${page.time}`, share(best.covered)],
           ["Date", machine.time ? machine.time.replace("T", " ").slice(0, 16) : NONE],
         ]} />
         {machine.versions && <p class="about">{Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`).join(", ")}</p>}
@@ -62,8 +60,8 @@ export function BenchView({ page }: { page: BenchPage }) {
 
 const ENTRIES: Column<Entry>[] = [
   { id: "solution", title: "Solution", text: true, value: (row) => row.solution },
-  { id: "s", title: "S", value: (row) => row.weighted_s, show: (row) => <span class="with-bar">{share(row.weighted_s)}<Bar share={100 * (row.weighted_s ?? 0)} /></span> },
-  { id: "covered", spare: 4, title: "Importance covered", value: (row) => row.covered, show: (row) => share(row.covered) },
+  { id: "s", title: "S", help: "Over the whole suite; what did not pass counts as 0", value: (row) => row.weighted_s, show: (row) => <span class="with-bar">{share(row.weighted_s)}<Bar share={100 * (row.weighted_s ?? 0)} /></span> },
+  { id: "covered", spare: 4, title: "Importance covered", help: "Share of the time in shapes that it passed", value: (row) => row.covered, show: (row) => share(row.covered) },
   { id: "wins", spare: 1, title: "Fastest on", value: (row) => row.wins, show: (row) => `${number(row.wins)} ${row.wins === 1 ? "shape" : "shapes"}` },
   { id: "passed", spare: 2, title: "Passed", value: (row) => row.shapes_passed },
   { id: "failed", spare: 3, title: "Failed", value: (row) => row.shapes_failed },
@@ -79,7 +77,7 @@ const SHAPES: Column<BenchShape>[] = [
   { id: "p80", spare: 7, title: "p80", value: (row) => row.p80_us, time: "us" },
   { id: "graph", spare: 8, title: "In a graph", value: (row) => row.graph_us, time: "us" },
   { id: "bound", spare: 4, title: "Bound", value: (row) => row.bound_us, time: "us" },
-  { id: "limit", spare: 6, title: "Limit", text: true, tight: true, value: (row) => row.limiter, show: (row) => <Word text={row.limiter} /> },
+  { id: "limit", spare: 6, title: "Limited by", help: "What sets the bound", text: true, tight: true, value: (row) => row.limiter, show: (row) => <Word text={row.limiter} /> },
   { id: "s", title: "S", value: (row) => row.s, show: (row) => share(row.s) },
 ];
 

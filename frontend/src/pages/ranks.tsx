@@ -21,7 +21,7 @@ export function RanksView({ page }: { page: RanksPage }) {
   const columns = useMemo(() => [...COLUMNS.slice(0, 3), ...stepColumns(page.summaries), ...COLUMNS.slice(3)], [page]);
   return (
     <>
-      <Begin headline={page.headline} severity={page.headline.severity} warnings={page.table.warnings.filter((one) => one.code === "no_common_clock")} />
+      <Begin headline={page.headline} severity={page.headline.severity} because={page.table.straggler.rank === null ? [] : page.table.straggler.evidence} warnings={page.table.warnings.filter((one) => one.code === "no_common_clock")} />
       {page.lanes && (
         <Section id="timeline" title="All ranks on one time line" about={<>Collectives of the ranks on their common clock{page.table.clock.error_us !== null && <> (within {number(page.table.clock.error_us)} µs, {CLOCKS[page.table.clock.method] ?? page.table.clock.method.replaceAll("_", " ")})</>}. Red is waiting for the rank that comes last; that rank itself does not wait. Drag to zoom in.</>}>
           <RankTimeline lanes={page.lanes} straggler={page.table.straggler.rank} />

@@ -10,6 +10,7 @@ import msgspec
 from solscope.bench.base import ShapeResult
 from solscope.bench.results.leaderboard import Leaderboard, leaderboard
 from solscope.bench.results.score import select, usual
+from solscope.bench.results.words import time_of
 from solscope.pages.headline import Headline, of_bench
 from solscope.suite.published import upper_median
 from solscope.suite.tables import suite_list, suite_shapes
@@ -58,6 +59,8 @@ class BenchPage(msgspec.Struct, frozen=True, tag="bench", tag_field="kind"):
     """All devices that results of this suite are of; the page is about one."""
     suites: list[str]
     """All suites that the results are of; the page is about one."""
+    time: str
+    """What importance and recoverable time are shares of."""
     leaderboard: Leaderboard
     shapes: list[BenchShape]
     machine: BenchRun
@@ -85,9 +88,10 @@ def bench_page(
     board = leaderboard(results, device, suite=suite)
     return BenchPage(
         title=title,
-        headline=of_bench(board, ignored),
+        headline=of_bench(board.best, ignored),
         devices=sorted({line.device for line in results if line.suite == suite}),
         suites=sorted({line.suite for line in results}),
+        time=time_of(board.suite),
         leaderboard=board,
         shapes=[_bench_shape(line) for line in lines],
         machine=max(runs, key=lambda run: run.time or ""),

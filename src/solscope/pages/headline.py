@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from solscope.bench.results.leaderboard import Leaderboard
+from solscope.bench.results import words
+from solscope.bench.results.score import Score
 from solscope.compare.profiles import Comparison, PhaseComparison
 from solscope.corpus.queries.importance import Importance
 from solscope.pages.severity import Severity
@@ -32,11 +33,14 @@ class Headline(msgspec.Struct, frozen=True):
 
     sentence: str
     figures: list[Figure]
-    """At most three, in ms or %."""
+    """At most three, in ms or %, about the same things as the sentence."""
     severity: Severity
     advice: str | None = None
     """What to do about it, in one sentence, with the command where one helps; null where nothing
     follows from what was measured."""
+    legend: str | None = None
+    """What the figures are means or shares of, and what the words of the sentence mean; null where
+    their names say it."""
 
 
 def of_comparison(comparison: Comparison) -> Headline:
@@ -206,18 +210,24 @@ def _step_ms(phase: PhaseComparison, profile_index: int) -> float | None:
 
 
 def of_ranks(run: Run, table: RunRanks, longest: Sequence[int]) -> Headline:
-    """Which rank the others wait for, and how uneven their work is."""
-    names = ", ".join(map(str, longest))
-    computes = (
-        f"Rank {names} {'computes' if len(longest) == 1 else 'compute'} longest."
-        if longest
-        else "All ranks compute about as long."
-    )
+    """Which rank the others wait for; without whole steps, how uneven their recordings are."""
+    per_step = _of_steps(table)
+    sentence, legend = table.verdict, table.legend
+    if not per_step:
+        names = ", ".join(map(str, longest))
+        computes = (
+            f"Rank {names} {'computes' if len(longest) == 1 else 'compute'} longest"
+            if longest
+            else "All ranks compute about as long"
+        )
+        sentence = f"{sentence} {computes}."
+        legend = "Sums over whole recordings: there is no step that all ranks recorded whole."
     return Headline(
-        f"{table.verdict} {computes}",
-        _of_steps(table) or _of_recording(run),
+        sentence,
+        per_step or _of_recording(run),
         _of_waiting(table),
         None if table.straggler.rank is None else _about_rank(table),
+        legend,
     )
 
 
@@ -237,65 +247,56 @@ def _about_rank(table: RunRanks) -> str:
 
 def _of_steps(table: RunRanks) -> list[Figure]:
     """Means per step; empty where no step is whole on every rank."""
-    steps = [row.step_ms for row in table.ranks if row.step_ms is not None]
-    waits = [row.wait_ms for row in table.ranks if row.wait_ms is not None]
-    if not steps or not waits:
+    if table.step_ms is None:
         return []
-    figures = [
-        Figure("step", max(steps), "ms"),
-        Figure("most waiting of a rank, per step", max(waits), "ms"),
+    step = Figure("step", table.step_ms, "ms")
+    straggler = table.straggler
+    share, who = straggler.step_share_pct, f"rank {straggler.leader} costs"
+    if straggler.pattern == "wandering":
+        share, who = straggler.all_share_pct, "late ranks cost"
+    if share is None:
+        waits = [row.wait_ms for row in table.ranks if row.wait_ms is not None]
+        return [step, Figure("most waiting of a rank, per step", max(waits), "ms")] if waits else []
+    return [
+        step,
+        Figure(f"{who}, per step", share / 100 * table.step_ms, "ms"),
+        Figure(f"{who}, of the step", share, "%"),
     ]
-    share = table.straggler.step_share_pct
-    leader = table.straggler.leader
-    if share is not None and leader is not None:
-        figures.append(Figure(f"rank {leader} costs, of the step", share, "%"))
-    return figures
 
 
 def _of_recording(run: Run) -> list[Figure]:
     computing = [row.compute_ms for row in run.ranks if row.compute_ms is not None]
     figures = (
         [
-            Figure("least computing of a rank", min(computing), "ms"),
-            Figure("most computing of a rank", max(computing), "ms"),
+            Figure("least computing of a rank, in all", min(computing), "ms"),
+            Figure("most computing of a rank, in all", max(computing), "ms"),
         ]
         if computing
         else []
     )
     if run.skew is not None and run.skew.ranks:
         most = max(waited.wait_ms for waited in run.skew.ranks)
-        figures.append(Figure("most waiting of a rank", most, "ms"))
+        figures.append(Figure("most waiting of a rank, in all", most, "ms"))
     return figures
 
 
-def of_bench(board: Leaderboard, ignored: Sequence[str] = ()) -> Headline:
+def of_bench(score: Score, ignored: Sequence[str] = ()) -> Headline:
     """How close the best solutions come to the limit, where the most is left, what was ignored."""
-    best = board.best
     rest = "".join(f" {sentence}." for sentence in ignored)
-    if best.weighted_s is None:
+    sentence = words.sentence(score)
+    if sentence is None or score.weighted_s is None:
         return Headline(f"No solution passed on a shape that has a bound.{rest}", [], "attention")
-    left = [scored for scored in best.operators if scored.recoverable is not None]
-    advice = None
-    sentence = (
-        f"The fastest correct solutions reach {as_percent(best.weighted_s, 1)} of the limit of "
-        f"{board.device}; measured is {as_percent(best.covered, 1)} of the suite's production time"
+    figures = [Figure("S of the suite", 100 * score.weighted_s, "%")]
+    most = words.most_recoverable(score)
+    if score.recoverable is not None and most is not None and most.recoverable is not None:
+        time = words.time_of(score.suite)
+        figures += [
+            Figure(f"recoverable, of {time}", 100 * score.recoverable, "%"),
+            Figure(f"in {most.operator} alone, of the same", 100 * most.recoverable, "%"),
+        ]
+    return Headline(
+        f"{sentence}{rest}", figures, "neutral", words.advice(score), words.legend(score)
     )
-    if left:
-        most = max(left, key=lambda scored: scored.recoverable or 0.0)
-        share = as_percent(most.recoverable or 0.0, 1)
-        sentence += f"; {most.operator} has the most to recover ({share} of GPU time)"
-        advice = f"Work on {most.operator} first: its best solutions reach {_reached(most.s)}."
-    figures = [
-        Figure("S: share of the limit reached", 100 * best.weighted_s, "%"),
-        Figure("of the suite's production time", 100 * best.covered, "%"),
-    ]
-    if best.recoverable is not None:
-        figures.append(Figure("recoverable GPU time", 100 * best.recoverable, "%"))
-    return Headline(f"{sentence}.{rest}", figures, "neutral", advice)
-
-
-def _reached(s: float | None) -> str:
-    return "no bound" if s is None else f"{as_percent(s, 1)} of its bound"
 
 
 def of_importance(importance: Importance) -> Headline:

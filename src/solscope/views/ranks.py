@@ -21,8 +21,10 @@ from solscope.ranks.clock import Clock
 from solscope.ranks.groups import members
 from solscope.ranks.load import Imbalance
 from solscope.ranks.pipeline import Pipeline
-from solscope.ranks.straggler import MATERIAL, material
+from solscope.ranks.straggler import LAB_NAMED, LAB_RIGHT, MATERIAL, capped, material
+from solscope.resample import succession
 from solscope.run import Run
+from solscope.text import as_percent
 
 
 class RankTimes(msgspec.Struct, frozen=True):
@@ -121,10 +123,15 @@ class RunRanks(msgspec.Struct, frozen=True):
         str, msgspec.Meta(description="One sentence: which rank the others wait for, and why.")
     ]
     """The answer in one sentence."""
+    legend: str | None
+    """What its figures are means over, and what its confidence means; null without whole steps."""
     world_size: int | None
     missing: list[int]
     steps: int
     """Steps that figures are about."""
+    step_ms: float | None
+    """Length of a step, which shares of the step are of: in each step the median of the ranks, and
+    the mean of that over steps; null without whole steps."""
     clock: Clock
     groups: list[ProcessGroup]
     ranks: list[RankTimes]
@@ -144,12 +151,16 @@ def rank_table(run: Run | Analysis) -> RunRanks:
     analysis = analyze(run) if isinstance(run, Run) else run
     run = analysis.run
     straggler = _straggler(analysis)
+    lengths = analysis.charge.length
+    step_ms = float(lengths.mean()) / 1e6 if lengths.size else None
     return RunRanks(
         name=run.name,
-        verdict=_verdict(analysis, straggler),
+        verdict=_verdict(analysis, straggler, step_ms),
+        legend=_legend(analysis, straggler),
         world_size=run.world_size,
         missing=run.missing,
         steps=int(analysis.steps.size),
+        step_ms=step_ms,
         clock=analysis.clock,
         groups=list(run.groups),
         ranks=[_times(analysis, rank_index) for rank_index in range(len(run.ranks))],
@@ -221,29 +232,57 @@ def _straggler(analysis: Analysis) -> Straggler:
     )
 
 
-def _verdict(analysis: Analysis, straggler: Straggler) -> str:
+def _verdict(analysis: Analysis, straggler: Straggler, step_ms: float | None) -> str:
     if analysis.suspect.reason is not None:
         return f"Cannot tell who waits for whom: {analysis.suspect.reason}."
     share = straggler.step_share_pct or 0.0
+    cost = _of_step(share, step_ms)
     if analysis.pipeline is not None:
-        return _pipeline_verdict(analysis.pipeline, straggler)
+        return _pipeline_verdict(analysis.pipeline, straggler, step_ms)
     if straggler.rank is not None:
         reasons = {"gpu": "its GPU", "host": "its host", "load": "its load", "link": "its link"}
         why = reasons.get(straggler.why, "a reason that is not known")
         return (
-            f"The others wait for rank {straggler.rank}: {share:.1f} % of the step, because of "
-            f"{why} (confidence {straggler.confidence:.2f})."
+            f"The others wait for rank {straggler.rank}: {cost}, because of {why} "
+            f"({as_percent(straggler.confidence)} confident)."
         )
     if straggler.pattern == "wandering":
         return (
-            f"No single rank stands out: another rank is late in other steps, together "
-            f"{straggler.all_share_pct or 0.0:.1f} % of the step."
+            "No single rank stands out: another rank is late in other steps, together "
+            f"{_of_step(straggler.all_share_pct or 0.0, step_ms)}."
         )
-    leads = f"rank {straggler.leader} costs the others most, {share:.1f} % of the step"
+    leads = f"rank {straggler.leader} costs the others most, {cost}"
     text = f"No rank stands out: {leads}"
     if 100 * MATERIAL <= share < 100 * material(straggler.why):
         return f"{text}; {_NOT_RARE.get(straggler.why, _NOT_RARE['unknown'])}."
     return f"{text}."
+
+
+def _of_step(share_pct: float, step_ms: float | None) -> str:
+    """A share of the step, and the times that it is the ratio of."""
+    whole = step_ms or 0.0
+    return f"{share_pct / 100 * whole:,.2f} of {whole:,.2f} ms per step ({share_pct:.1f} %)"
+
+
+def _legend(analysis: Analysis, straggler: Straggler) -> str | None:
+    """What the figures of the verdict are about, and what its confidence means."""
+    steps = int(analysis.steps.size)
+    if not steps:
+        return None
+    which = f"the {steps} steps" if steps > 1 else "the only step"
+    scope = (
+        f"Means over {which} that the ranks recorded whole, without their first; a step is as long "
+        "as on the median rank."
+    )
+    if straggler.rank is None:
+        return scope
+    most = capped(1.0, steps)
+    by_lab = most == succession(LAB_RIGHT, LAB_NAMED)
+    allow = "the lab's runs with a known answer allow" if by_lab else f"{steps} steps allow"
+    return (
+        f"{scope} Confident: how often rank {straggler.rank} stands out when these steps are drawn "
+        f"again; {as_percent(most)} is the most that {allow}."
+    )
 
 
 _NOT_RARE = {
@@ -253,7 +292,7 @@ _NOT_RARE = {
 """Why a rank that costs much is not named."""
 
 
-def _pipeline_verdict(pipeline: Pipeline, straggler: Straggler) -> str:
+def _pipeline_verdict(pipeline: Pipeline, straggler: Straggler, step_ms: float | None) -> str:
     bubbles = (
         f"A pipeline of {len(pipeline.stages)} stages, which wait for one another for "
         f"{pipeline.bubble_pct:.1f} % of the step"
@@ -270,8 +309,8 @@ def _pipeline_verdict(pipeline: Pipeline, straggler: Straggler) -> str:
     why = reasons.get(straggler.why, "a reason that is not known")
     return (
         f"{bubbles}: they wait for stage {stage} (rank {straggler.rank}), "
-        f"{straggler.step_share_pct or 0.0:.1f} % of the step, because of {why} "
-        f"(confidence {straggler.confidence:.2f})."
+        f"{_of_step(straggler.step_share_pct or 0.0, step_ms)}, because of {why} "
+        f"({as_percent(straggler.confidence)} confident)."
     )
 
 

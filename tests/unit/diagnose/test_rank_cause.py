@@ -67,7 +67,7 @@ def test_too_few_steps_blame_nobody() -> None:
 @pytest.mark.parametrize(
     ("culprit", "why", "said"),
     [
-        (2, "gpu", "Rank 2 makes the others wait, because of its GPU (confidence 0.91)."),
+        (2, "gpu", "Rank 2 makes the others wait, because of its GPU (91 % confident)."),
         (2, "unknown", "Rank 2 makes the others wait, because of a reason that is not known"),
         (None, "link", "No single rank explains that. The likely reason is the link."),
         (None, "unknown", "No single rank explains that."),

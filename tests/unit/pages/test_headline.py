@@ -67,23 +67,37 @@ def test_profiles_without_steps_are_not_called_faster() -> None:
 
 def test_results_begin_with_how_close_the_best_come_to_the_limit() -> None:
     board = leaderboard(read_results(["tests/data/bench_results.jsonl"]))
-    found = of_bench(board)
+    found = of_bench(board.best)
     assert board.best.weighted_s is not None
     assert f"{100 * board.best.weighted_s:.1f} %" in found.sentence
     most = max(board.best.operators, key=lambda one: one.recoverable or 0.0)
     assert most.operator in found.sentence
-    assert len(found.figures) <= 3
+    assert most.recoverable is not None
+    assert board.best.recoverable is not None
+    assert [figure.value for figure in found.figures] == pytest.approx(
+        [100 * s for s in (board.best.weighted_s, board.best.recoverable, most.recoverable)]
+    )
+    assert f"{100 * most.recoverable:.1f} % of production's GPU time" in found.sentence
+    missing = f"with 0 for the {100 * (1 - board.best.covered):.1f} % of the time that did not pass"
+    assert missing in found.sentence
+    assert missing not in of_bench(replace(board.best, covered=1.0)).sentence
+    assert found.legend is not None
+    assert "S: bound / measured time" in found.legend
+
+
+def test_other_suites_and_single_solutions_are_called_what_they_are() -> None:
+    best = leaderboard(read_results(["tests/data/bench_results.jsonl"])).best
+    found = of_bench(replace(best, suite="decode", solutions=["mine"]))
+    assert found.sentence.startswith("mine reaches ")
+    assert "production" not in f"{found.sentence} {found.legend} {found.figures}"
 
 
 def test_the_benchmark_says_where_to_work_first() -> None:
     board = leaderboard(read_results(["tests/data/bench_results.jsonl"]))
-    advice = of_bench(board).advice
+    advice = of_bench(board.best).advice
     most = max(board.best.operators, key=lambda scored: scored.recoverable or 0.0)
     assert most.s is not None
-    assert advice == (
-        f"Work on {most.operator} first: its best solutions reach {100 * most.s:.1f} % of its "
-        "bound."
-    )
+    assert advice == f"Work on {most.operator} first: S is {100 * most.s:.1f} % there."
 
 
 def test_a_run_says_what_to_check_on_the_late_rank() -> None:

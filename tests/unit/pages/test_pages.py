@@ -113,7 +113,16 @@ def test_the_page_of_ranks_says_what_ranks_says() -> None:
     assert page.headline.sentence.startswith(verdict)
     assert "wait for rank 2" in page.headline.sentence
     assert page.headline.severity == "bad"
-    assert [one.name for one in page.headline.figures][-1] == "rank 2 costs, of the step"
+    step, cost, share = page.headline.figures
+    assert [step.name, cost.name] == ["step", "rank 2 costs, per step"]
+    assert share.name == "rank 2 costs, of the step"
+    # One scope: the sentence has the same three figures, and one is the ratio of the others.
+    said = f"{cost.value:,.2f} of {step.value:,.2f} ms per step ({share.value:.1f} %)"
+    assert said in page.headline.sentence
+    assert cost.value / step.value == pytest.approx(share.value / 100)
+    costs = {row.rank: row.cost_ms for row in page.table.ranks}
+    assert cost.value == pytest.approx(costs[2])
+    assert page.headline.legend == page.table.legend
 
 
 def test_ranks_stand_on_one_time_line_with_their_waiting() -> None:

@@ -43,6 +43,24 @@ def test_a_rank_that_is_always_late_is_named_with_its_reason(part: str, why: str
     assert straggler.step_share_pct == pytest.approx(100 * 190 / 400, abs=6)
 
 
+@pytest.mark.parametrize(
+    ("steps", "most"),
+    [(10, "91 % is the most that 9 steps allow."), (40, "95 % is the most that the lab's runs")],
+)
+def test_a_verdict_has_the_times_that_its_share_is_the_ratio_of(steps: int, most: str) -> None:
+    late = Program(steps=steps, late=lambda rank, *_: 200 * US if rank == 2 else 0, late_as="held")
+    result = rank_table(make(late))
+    cost, share = result.ranks[2].cost_ms, result.straggler.step_share_pct
+    assert result.step_ms is not None
+    assert result.verdict.startswith(
+        f"The others wait for rank 2: {cost:.2f} of {result.step_ms:.2f} ms per step ({share:.1f} %"
+    )
+    assert result.legend is not None
+    assert result.legend.startswith(f"Means over the {steps - 1} steps that the ranks recorded")
+    assert most in result.legend
+    assert f"({100 * result.straggler.confidence:.0f} % confident)" in result.verdict
+
+
 def test_a_rank_that_is_late_in_some_steps_only_is_named() -> None:
     run = make(
         Program(steps=17, late=lambda rank, step, _: 900 * US * (rank == 1 and step % 4 == 2))

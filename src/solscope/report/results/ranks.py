@@ -37,6 +37,8 @@ def ranks_parts(result: RunRanks, screen: Screen) -> list[Printable]:
     if straggler.rank is None and straggler.leader is not None and straggler.evidence:
         parts.append(Text(f"About rank {straggler.leader}, which costs the others most:"))
     parts += [Text(f"  {clean(line)}") for line in straggler.evidence]
+    if result.legend is not None:
+        parts.append(Text(result.legend, style="dim"))
     parts += [Text(""), _ranks(result, screen.width, screen.draw)]
     if result.pipeline is not None:
         parts += [Text(""), heading("Stages, ms per step"), _stages(result.pipeline, screen.width)]

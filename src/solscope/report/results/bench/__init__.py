@@ -8,10 +8,10 @@ from typing import TypedDict
 
 from solscope.bench.audit import Audit
 from solscope.bench.base import FAILURES, ShapeResult
+from solscope.bench.results import words
 from solscope.bench.results.contrast import ONE_PROCESS, OTHER_MACHINE, RESOLUTION, Contrast
 from solscope.bench.results.leaderboard import Leaderboard
 from solscope.bench.results.score import Score
-from solscope.bench.workloads import DEFAULT_SUITE
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import counted, number, pct
@@ -148,17 +148,19 @@ def score_parts(score: Score, screen: Screen) -> list[Printable]:
         for row in score.operators
     ]
     title = f"{score.device}, suite {score.suite}, {score.method}: {', '.join(score.solutions)}"
-    public = score.suite == DEFAULT_SUITE
-    whose = "production's GPU time" if public else "the time that the suite's weights represent"
-    notes = [
-        f"S of the suite: {_share(score.weighted_s)}, with 0 for what did not pass or was not run",
-        f"S of what passed: {_share(score.s_covered)}, over {_share(score.covered)} of its time",
-        f"recoverable: {_share(score.recoverable)} of {whose} at the bound",
-    ]
-    if score.weighted_s is None:
-        notes = [_no_score(score)]
+    notes = [_no_score(score)]
+    if score.weighted_s is not None:
+        notes = [*_said(score), f"recoverable in all: {_share(score.recoverable)}"]
+        if words.has_gaps(score):
+            notes.append(f"S of what passed: {_share(score.s_covered)}")
+        notes.append(words.legend(score))
     shown = table(columns, cells, screen.width)
     return [heading(title), shown, Text(""), *map(Text, notes)]
+
+
+def _said(score: Score) -> list[str]:
+    """The answer, and where to work first."""
+    return [line for line in (words.sentence(score), words.advice(score)) if line is not None]
 
 
 def _no_score(score: Score) -> str:
@@ -307,7 +309,7 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
     )
     title = f"{board.device}, suite {board.suite}, {board.method}"
     notes = [
-        f"best of all per shape: S {_share(board.best.weighted_s)}",
+        *_said(board.best),
         "S: over the whole suite, 0 for what did not pass; S covered: over what passed",
     ]
     if any(entry.shapes_unsupported or entry.declined for entry in board.entries):

@@ -147,7 +147,7 @@ def rank_lines(result: Diagnosis) -> list[str]:
         why = _REASONS.get(ranks.why, ("a reason that is not known",))[0]
         first = (
             f"{longer}Rank {ranks.culprit} makes the others wait, because of {why} "
-            f"(confidence {ranks.confidence:.2f})."
+            f"({as_percent(ranks.confidence)} confident)."
         )
     return [first, *(f"  {line}" for line in ranks.evidence), ""]
 
