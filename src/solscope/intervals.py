@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,31 +77,85 @@ def nest(start: Int64s, end: Int64s) -> Int64s:
     Intervals of one thread, as a call stack leaves them. Where two only overlap (rounded clocks),
     the one that began first and is still open counts as the outer one.
     """
-    size = start.size
-    parent = np.full(size, -1, dtype=np.int64)
-    if size == 0:
-        return parent
-    end = np.maximum(end, start + 1)
-    order = _outer_first(start, end)
-    s, e = start[order], end[order]
-    above = _nest_by_jumps(s, e)
-    if above is None:
-        above = _nest_by_stack(s, e)
+    order, s, e = _outer_first(start, end)
+    above = _nest(s, e)[0]
+    if order is None:
+        return above
+    parent = np.empty_like(above)
     parent[order] = np.where(above >= 0, order[above], -1)
     return parent
 
 
-def _outer_first(start: Int64s, end: Int64s) -> Int64s:
-    """The order of starts; of those that start together, the longest is first."""
+def nesting_depth(start: Int64s, end: Int64s) -> Int64s:
+    """How many intervals are around each one, as `nest` nests them."""
+    order, s, e = _outer_first(start, end)
+    above, depth = _nest(s, e)
+    if depth is None:
+        depth = _count_above(above)
+    if order is None:
+        return depth
+    depths = np.empty_like(depth)
+    depths[order] = depth
+    return depths
+
+
+def _outer_first(start: Int64s, end: Int64s) -> tuple[Int64s | None, Int64s, Int64s]:
+    """The order of starts, of those that start together the longest first, and both in it.
+
+    The order is None where they are in it already. An interval of no length gets one.
+    """
+    end = np.maximum(end, start + 1, dtype=np.int64)
+    order = None
     if (start[1:] < start[:-1]).any():
-        return np.lexsort((-end, start))
-    # Most often events are in order already, and only those that start together are to be sorted.
-    order = np.arange(start.size)
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
     same = np.zeros(start.size + 1, dtype=bool)
     np.equal(start[1:], start[:-1], out=same[1:-1])
-    together = np.flatnonzero(same[1:] | same[:-1])
-    order[together] = together[np.lexsort((-end[together], start[together]))]
-    return order
+    if same.any():
+        # Few start together, and only those are to be sorted once more.
+        together = np.flatnonzero(same[1:] | same[:-1])
+        by_length = together[np.lexsort((-end[together], start[together]))]
+        order = np.arange(start.size) if order is None else order
+        order[together], end[together] = order[by_length], end[by_length]
+    return order, start, end
+
+
+def _nest(start: Int64s, end: Int64s) -> tuple[Int64s, Int64s | None]:
+    """The last interval before each one that ends after its start, or -1; how many are around it.
+
+    Intervals are in the order of `_outer_first`. Their number is None where it takes longer.
+    """
+    native = _native_nest()
+    if native is not None:
+        above, depth = np.empty(start.size, np.int64), np.empty(start.size, np.int64)
+        native(np.ascontiguousarray(start, np.int64), np.ascontiguousarray(end), above, depth)
+        return above, depth
+    jumped = _nest_by_jumps(start, end)
+    return (_nest_by_stack(start, end) if jumped is None else jumped), None
+
+
+def _native_nest() -> Callable[[Int64s, Int64s, Int64s, Int64s], None] | None:
+    """`nest` in C++, where it was built and not forbidden."""
+    if os.environ.get("SOLSCOPE_CORE") == "python":
+        return None
+    try:
+        from solscope._native._nesting import nest
+    except ImportError:
+        return None
+    return nest
+
+
+def _count_above(above: Int64s) -> Int64s:
+    """How many steps `above` leads up from each interval."""
+    # One more interval, around all others, takes the place of "none". Each round doubles how far
+    # up `above` is, and `depth` counts the intervals up to there.
+    top = above.size
+    above = np.append(np.where(above < 0, top, above), top)
+    depth: Int64s = (above != top).astype(np.int64)
+    while (above != top).any():
+        depth += depth[above]
+        above = above[above]
+    return depth[:-1]
 
 
 _JUMPS = 32
@@ -109,7 +165,7 @@ _ROUND = 1_000
 
 
 def _nest_by_jumps(start: Int64s, end: Int64s) -> Int64s | None:
-    """The last interval before each one that ends after its start, or -1; sorted as by `nest`.
+    """What `_nest` finds.
 
     All intervals look at once. One that has to look further goes on to where the interval it
     looks at is looking: whatever lies between had ended when that one started. This skips whole

@@ -15,6 +15,7 @@ from solscope.intervals import (
     gaps,
     innermost,
     nest,
+    nesting_depth,
     overlap,
     union,
 )
@@ -143,10 +144,48 @@ NESTS: dict[str, tuple[Spans, list[int]]] = {
 }
 
 
+DEPTHS = {
+    "two levels": [0, 1, 2, 1],
+    "any order": [2, 0, 1],
+    "same start": [1, 0],
+    "crossing, then inside the second": [0, 1, 2],
+    "crossing, then after both": [0, 1, 0],
+}
+
+
+@pytest.mark.usefixtures("core")
 @pytest.mark.parametrize("case", NESTS)
 def test_nest(case: str) -> None:
     given, expected = NESTS[case]
     assert nest(*columns(given)).tolist() == expected
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize("case", DEPTHS)
+def test_depth(case: str) -> None:
+    assert nesting_depth(*columns(NESTS[case][0])).tolist() == DEPTHS[case]
+
+
+@pytest.mark.usefixtures("core")
+def test_depth_of_intervals_in_any_order_counts_what_nest_finds() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(30):
+        start = random.integers(0, 30, 60)
+        end = start + random.integers(0, 15, 60)
+        parent = nest(start, end).tolist()
+        expected = []
+        for at in range(60):
+            depth = 0
+            while (at := parent[at]) >= 0:
+                depth += 1
+            expected.append(depth)
+        assert nesting_depth(start, end).tolist() == expected
+
+
+def test_the_native_loop_takes_buffers_of_one_length() -> None:
+    native = pytest.importorskip("solscope._native._nesting").nest
+    with pytest.raises(ValueError, match="of one length"):
+        native(ints(1), ints(2), ints(0, 0), ints(0))
 
 
 def crossing() -> tuple[Int64s, Int64s]:
@@ -156,6 +195,7 @@ def crossing() -> tuple[Int64s, Int64s]:
     return start, start + random.geometric(0.02, start.size) ** 2
 
 
+@pytest.mark.usefixtures("core")
 def test_nest_intervals_that_start_together() -> None:
     random = np.random.default_rng(0)
     for _ in range(50):
@@ -169,12 +209,14 @@ def test_nest_intervals_that_start_together() -> None:
 
 
 def test_nest_many_that_cross_without_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOLSCOPE_CORE", "python")
     start, end = crossing()
     expected = intervals._nest_by_stack(*sorted_by_start(start, end))
     monkeypatch.setattr(intervals, "_nest_by_stack", lambda *_: pytest.fail("used the stack"))
     assert nest(*sorted_by_start(start, end)).tolist() == np.asarray(expected).tolist()
 
 
+@pytest.mark.usefixtures("core")
 def test_nest_calls_that_return_from_far_below() -> None:
     # Each call after the deep ones has to pass all of them.
     start, end = deep()

@@ -1,5 +1,6 @@
-"""The C++ scanner of Chrome traces, when it could be built; used by `readers.kineto_scanning`.
+"""Loops in C++, where they could be built; without a compiler the package installs without them.
 
-`scanner.cpp` beside this file is the whole of it. The package installs without it where there is no
-compiler; the reader then uses `solscope.readers.kineto_scan`, which keeps the same contract.
+* `scanner.cpp`: the scanner of Chrome traces, used by `readers.kineto_scanning`. Its twin is
+  `readers.kineto_scan`, which keeps the same contract.
+* `nesting.cpp`: which interval is around each one, used by `intervals`, which has a twin in NumPy.
 """

@@ -13,10 +13,11 @@ from solscope.events import METRIC_SCHEMA
 from solscope.views.device_time import device_times
 from solscope.views.kernels import kernels
 from solscope.views.lanes.base import EventBlock
+from solscope.views.lanes.labels import Labels, texts_of
 from solscope.views.lanes.levels import Level, event_timeline, levels_of
 from solscope.views.lanes.pack import pack, unpack
 from solscope.views.lanes.ranges import next_event, range_sums
-from solscope.views.lanes.rows import MAX_DEPTH, _labels, _stacked
+from solscope.views.lanes.rows import MAX_DEPTH, _stacked
 from tests.making import aggregate, attributed, event, profile
 
 
@@ -330,20 +331,26 @@ def test_lanes_of_overlapping_events_are_those_of_one_event_after_the_other() ->
         assert _stacked(start, end).tolist() == expected
 
 
-@pytest.mark.parametrize("most", [1, 1 << 62])
-def test_labels_are_numbered_by_first_use(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+@pytest.mark.parametrize("few", [1, 1 << 16])
+def test_labels_are_numbered_by_first_use(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """Also where the product of the numbers of names, categories, roles, ... is too large."""
-    monkeypatch.setattr("solscope.views.lanes.rows.SPREAD", most)
-    texts = {
-        "name": ["b", "a", None, "b", "b"],
-        "category": ["x", "x", "x", None, "x"],
-        **dict.fromkeys(("role", "op", "full"), [None] * 5),
-    }
-    labels, label = _labels(pl.DataFrame(texts, schema=dict.fromkeys(texts, pl.Categorical())))
-    assert [(one.name, one.category) for one in labels] == [
+    monkeypatch.setattr("solscope.views.lanes.labels.FEW", few)
+    texts = {"name": ["b", "a", None, "b", "b"], "category": ["x", "x", "x", None, "x"]}
+    labels = Labels()
+    number = labels.number({name: texts_of(pl.Series(values)) for name, values in texts.items()})
+    assert [(one.name, one.category) for one in labels.all] == [
         ("b", "x"),
         ("a", "x"),
         ("(no name)", "x"),
         ("b", None),
     ]
-    assert label.to_list() == [0, 1, 2, 3, 0]
+    assert number.tolist() == [0, 1, 2, 3, 0]
+    again = {"name": texts_of(pl.Series(["c", "b", "c"]))}
+    assert labels.number(again).tolist() == [4, 3, 4]
+
+
+def test_texts_of_some_rows() -> None:
+    column = pl.Series(["x", None, "y", "x"], dtype=pl.Categorical())
+    found = texts_of(column, np.array([3, 1, 0]))
+    assert [found.known[code] for code in found.codes] == ["x", None, "x"]
+    assert len(found.known) == 2

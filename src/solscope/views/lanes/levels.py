@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from polars import Int64
 
 from solscope.attribution import Attributed
 from solscope.intervals import Int64s
@@ -141,21 +140,12 @@ class Levels:
 def levels_of(attributed: Attributed) -> Levels:
     """The lanes of a profile at every level."""
     laned = lay_out(attributed)
-    events = laned.events
-
-    def numbers(name: str, shift: int = 0) -> Int64s:
-        if events.is_empty():
-            return np.zeros(0, dtype=np.int64)
-        column = events[name].cast(Int64) + shift
-        return column.fill_null(0).to_numpy()
-
-    dur = numbers("dur_ns")
     raw = Level(
         0,
-        *(numbers("lane"), numbers("start_ns"), dur, dur, np.ones_like(dur), numbers("label")),
-        *(numbers("layer", 1), numbers("step", 1), numbers("wait_ns", 1)),
+        *(laned.lane, laned.start, laned.dur, laned.dur, np.ones_like(laned.dur), laned.label),
+        *(laned.layer, laned.step, laned.wait),
     )
-    return Levels(laned, raw, [] if events.is_empty() else _widths(laned.span_ns))
+    return Levels(laned, raw, _widths(laned.span_ns) if laned.lane.size else [])
 
 
 def _widths(span_ns: int) -> list[int]:
@@ -259,7 +249,7 @@ def timeline_of(levels: Levels, attributed: Attributed, most: int) -> EventTimel
         origin_ns=laned.origin_ns,
         span_ns=laned.span_ns,
         focus=_focus(attributed, laned),
-        events=laned.events.height,
+        events=laned.lane.size,
         complete=all(lane.level == 0 for lane in block.parts),
         levels=levels.widths,
         tile=TILE,

@@ -9,103 +9,156 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from solscope.arrays import series
+from solscope.arrays import pick
 from solscope.attribution import Attributed
-from solscope.events import LAUNCH_KINDS, THREAD
-from solscope.intervals import Int64s, nest
+from solscope.events import KINDS, LAUNCH_KINDS, THREAD
+from solscope.intervals import Int64s, nesting_depth
 from solscope.names import short_name
 from solscope.views.device_time import DeviceTime, device_times
 from solscope.views.idle import ALLOC_CALL, SYNC_CALL
 from solscope.views.lanes.base import Label, Lane, LaneKind
+from solscope.views.lanes.labels import COLUMNS, Labels, Texts, texts_of
 
 MAX_DEPTH = 128
 """Lanes of nested calls, and of overlapping activities.
 
 Deeper calls are counted. Further activities share the last lane, so that no GPU time is missing.
 """
-SPREAD = 1 << 62
-"""Labels that one number can tell apart."""
-_LABEL = ("name", "category", "role", "op", "full")
-_TEXT = pl.Categorical()
-_SCHEMA = pl.Schema(
-    {
-        "start_ns": pl.Int64(),
-        "dur_ns": pl.Int64(),
-        **dict.fromkeys(_LABEL, _TEXT),
-        "layer": pl.Int64(),
-        "step": pl.Int64(),
-        "wait_ns": pl.Int64(),
-    }
-)
+_AROUND = ("cpu_op", "python", "annotation")
+_BEFORE = ("host", "sync", "alloc", "unlinked")
+"""What the GPU can wait for before a launch."""
+_CALLS = ("sync", "alloc", "launch", "call")
+_KNOWN = ("layer", "step", "wait")
+_NUMBERS = ("lane", "start", "dur", "label", *_KNOWN)
+"""Columns of `Laned`."""
 
 
 @dataclass(frozen=True)
 class Laned:
-    """The events of a profile by lane."""
+    """The events of a profile by lane, in the order of lanes and starts."""
 
     origin_ns: int
     span_ns: int
     lanes: list[Lane]
     labels: list[Label]
-    events: pl.DataFrame
-    """`lane`, `start_ns` (from the origin), `dur_ns`, `label`, `layer`, `step`, `wait_ns`, in the
-    order of lanes and starts."""
+    lane: Int64s
+    start: Int64s
+    """From the origin."""
+    dur: Int64s
+    label: Int64s
+    layer: Int64s
+    """One too large, and 0 where unknown; so are `step` and `wait`, which is in nanoseconds."""
+    step: Int64s
+    wait: Int64s
     too_deep: int
     """Host calls that are nested deeper than `MAX_DEPTH`."""
 
 
+_Owner = tuple[int | None, int | None]
+
+
+class _Source(NamedTuple):
+    """Events of lanes that belong together, in any order."""
+
+    kind: LaneKind
+    title: str
+    owner: _Owner
+    """Rank and device."""
+    start: Int64s
+    dur: Int64s
+    texts: dict[str, Texts]
+    """What they are called; see `labels.COLUMNS`."""
+    numbers: dict[str, Int64s]
+    """`layer`, `step` and `wait` as in `Laned`, where they are known."""
+
+
+class _Part(NamedTuple):
+    """A source in the order of its lanes."""
+
+    lanes: list[Lane]
+    lane: Int64s
+    rows: Int64s | slice
+    """Where its events are in the source."""
+    too_deep: int
+
+
 def lay_out(attributed: Attributed) -> Laned:
     """All lanes of a profile, from steps at the top to the host's calls at the bottom."""
+    sources = [source for source in _sources(attributed) if source.start.size]
     lanes: list[Lane] = []
-    frames: list[pl.DataFrame] = []
-    too_deep = 0
-    for kind, title, owner, table in _sources(attributed):
-        table = _typed(table).sort("start_ns", maintain_order=True)
-        depth = np.minimum(_depths(kind, table), MAX_DEPTH)
-        if depth.any():
-            # Short integers are sorted by their digits.
-            order = np.argsort(depth.astype(np.int16), kind="stable")
-            table = table.select(pl.all().gather(series("", order)))
-        ends = np.cumsum(np.bincount(depth)[:MAX_DEPTH]).tolist()
-        too_deep += table.height - ends[-1]
-        for number, (first, end) in enumerate(pairwise([0, *ends])):
-            lane_rows = table.slice(first, end - first)
-            frames.append(lane_rows.with_columns(pl.lit(len(lanes), pl.UInt32).alias("lane")))
-            lanes.append(Lane(kind, title, number, *owner, events=lane_rows.height))
-    if not frames:
-        return Laned(0, 0, [], [], _SCHEMA.to_frame(), 0)
-    whole = pl.concat([_SCHEMA.to_frame(), *frames], how="diagonal")
-    origin = int(whole["start_ns"].min())  # type: ignore[arg-type]
-    end = int((whole["start_ns"] + whole["dur_ns"]).max())  # type: ignore[arg-type]
-    labels, label = _labels(whole)
-    events = whole.select(
-        "lane",
-        pl.col("start_ns") - origin,
-        "dur_ns",
-        label,
-        *("layer", "step", "wait_ns"),
-    )
-    return Laned(origin, end - origin, lanes, labels, events, too_deep)
+    parts: list[_Part] = []
+    for source in sources:
+        parts.append(_in_lanes(source, len(lanes)))
+        lanes += parts[-1].lanes
+    labels = Labels()
+    size = sum(part.lane.size for part in parts)
+    columns = {name: np.zeros(size, dtype=np.int64) for name in _NUMBERS}
+    end = 0
+    for source, part in zip(sources, parts, strict=True):
+        first, end = end, end + part.lane.size
+        columns["lane"][first:end] = part.lane
+        columns["start"][first:end] = source.start[part.rows]
+        columns["dur"][first:end] = source.dur[part.rows]
+        texts = {name: column.take(part.rows) for name, column in source.texts.items()}
+        columns["label"][first:end] = labels.number(texts)
+        for name, values in source.numbers.items():
+            columns[name][first:end] = values[part.rows]
+    origin = int(columns["start"].min()) if size else 0
+    columns["start"] -= origin
+    span = int((columns["start"] + columns["dur"]).max()) if size else 0
+    too_deep = sum(part.too_deep for part in parts)
+    return Laned(origin, span, lanes, labels.all, **columns, too_deep=too_deep)
 
 
-_Owner = tuple[int | None, int | None]
-_Source = tuple[LaneKind, str, _Owner, pl.DataFrame]
+def _in_lanes(source: _Source, first: int) -> _Part:
+    """The lanes of a source, numbered from `first` on."""
+    start, dur = source.start, source.dur
+    order = None
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, dur = start[order], dur[order]
+    depth = np.minimum(_depths(source.kind, start, start + dur), MAX_DEPTH)
+    if depth.any():
+        # Short integers are sorted by their digits.
+        by_depth = np.argsort(depth.astype(np.int16), kind="stable")
+        order = by_depth if order is None else order[by_depth]
+    counts = np.bincount(depth)[:MAX_DEPTH]
+    kept = int(counts.sum())
+    lanes = [
+        Lane(source.kind, source.title, number, *source.owner, events=events)
+        for number, events in enumerate(counts.tolist())
+    ]
+    lane = np.repeat(np.arange(first, first + counts.size), counts)
+    return _Part(lanes, lane, slice(kept) if order is None else order[:kept], start.size - kept)
 
 
 def _sources(attributed: Attributed) -> Iterator[_Source]:
-    """Kind, title, rank and device, and events of lanes that belong together; none is empty."""
+    """Events of lanes that belong together; some may be empty."""
     devices = device_times(attributed)
-    sources = (
-        *_tracks(attributed, devices),
-        *(source for device in devices for source in _device_lanes(attributed, device, devices)),
-        *_host_lanes(attributed),
+    yield from _tracks(attributed, devices)
+    for device in devices:
+        yield from _device_lanes(attributed, device, devices)
+    yield from _host_lanes(attributed)
+
+
+def _source(kind: LaneKind, title: str, owner: _Owner, table: pl.DataFrame) -> _Source:
+    """The rows of a table."""
+
+    def shifted(name: str) -> Int64s:
+        return (table[name].cast(pl.Int64) + 1).fill_null(0).to_numpy()
+
+    return _Source(
+        *(kind, title, owner),
+        start=table["start_ns"].to_numpy(),
+        dur=table["dur_ns"].fill_null(0).to_numpy(),
+        texts={name: texts_of(table[name]) for name in COLUMNS if name in table.columns},
+        numbers={name: shifted(name) for name in _KNOWN if name in table.columns},
     )
-    return (source for source in sources if not source[3].is_empty())
 
 
 def _tracks(attributed: Attributed, devices: list[DeviceTime]) -> Iterator[_Source]:
@@ -114,12 +167,8 @@ def _tracks(attributed: Attributed, devices: list[DeviceTime]) -> Iterator[_Sour
     for (process,), track in steps.partition_by("process", as_dict=True).items():
         title = "steps" if steps["process"].n_unique() == 1 else f"steps of process {process}"
         dur = (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns")
-        yield (
-            "step",
-            title,
-            nobody,
-            track.select("start_ns", dur, "name", pl.col("phase").alias("category"), "step"),
-        )
+        named = track.select("start_ns", dur, "name", pl.col("phase").alias("category"), "step")
+        yield _source("step", title, nobody, named)
     if not devices:
         return
     first = devices[0]
@@ -128,7 +177,7 @@ def _tracks(attributed: Attributed, devices: list[DeviceTime]) -> Iterator[_Sour
         name = pl.col("phase").cast(pl.String).fill_null("pass")
         phase = pl.col("phase").alias("category")
         named = passes.select("start_ns", "dur_ns", "step", phase, name.alias("name"))
-        yield "pass", "passes", nobody, named
+        yield _source("pass", "passes", nobody, named)
     layers = _extents(first.rows, ["step", "pass", "layer", "layer_kind"]).filter(
         pl.col("layer").is_not_null()
     )
@@ -138,7 +187,7 @@ def _tracks(attributed: Attributed, devices: list[DeviceTime]) -> Iterator[_Sour
         pl.col("layer_kind").alias("category"),
         pl.format("layer {}", "layer").alias("name"),
     )
-    yield "layer", title, (first.rank, first.device), named
+    yield _source("layer", title, (first.rank, first.device), named)
 
 
 def _extents(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
@@ -160,100 +209,103 @@ def _device_lanes(
     attributed: Attributed, device: DeviceTime, devices: list[DeviceTime]
 ) -> Iterator[_Source]:
     title, owner = _device_title(device, devices), (device.rank, device.device)
-    yield "idle", f"{title} idle", owner, _idle(device)
+    yield _idle(f"{title} idle", owner, device.gaps)
     starts = attributed.profile.events["start_ns"]
     rows = device.rows.with_columns(starts.gather(device.rows["launch_row"]).alias("launched_ns"))
     for stream in rows["stream"].unique().sort(nulls_last=True):
         stream_rows = rows.filter(pl.col("stream").eq_missing(pl.lit(stream, pl.Int64)))
         name = f"{title} stream {stream}" if stream is not None else f"{title}, no stream"
-        yield "gpu", name, owner, _activities(stream_rows)
+        yield _activities(name, owner, stream_rows)
 
 
-def _activities(rows: pl.DataFrame) -> pl.DataFrame:
-    full = rows["name"].cast(pl.String).fill_null("(no name)")
-    distinct = full.unique()
-    short = [short_name(name) for name in distinct]
-    name = full.replace_strict(distinct, short, return_dtype=pl.String)
+def _activities(title: str, owner: _Owner, rows: pl.DataFrame) -> _Source:
     wait = pl.col("start_ns") - pl.col("launched_ns")
-    return rows.select(
-        *("start_ns", "dur_ns", "category", "role", "op", "layer", "step"),
-        name.alias("name"),
-        pl.when(full != name).then(full).alias("full"),
-        # Clocks of host and GPU that disagree give no waiting time.
-        pl.when(wait >= 0).then(wait).alias("wait_ns"),
-    )
+    # Clocks of host and GPU that disagree give no waiting time.
+    known = pl.when(wait >= 0).then(wait).alias("wait")
+    table = rows.select("start_ns", "dur_ns", "category", "role", "op", "layer", "step", known)
+    source = _source("gpu", title, owner, table)
+    names = texts_of(rows["name"])
+    full = ["(no name)" if name is None else name for name in names.known]
+    short = [short_name(name) for name in full]
+    longer = [long if long != name else None for long, name in zip(full, short, strict=True)]
+    source.texts.update(name=Texts(names.codes, [*short]), full=Texts(names.codes, longer))
+    return source
 
 
-def _idle(device: DeviceTime) -> pl.DataFrame:
+def _idle(title: str, owner: _Owner, gaps: pl.DataFrame) -> _Source:
     """Gaps, cut where the launch that ends them began: before it by the main cause, then `launch`.
 
     The time before the launch can have several causes; it is shown as the largest of them.
     """
-    gaps = device.gaps
-    launched = pl.col("end_ns") - pl.col("launch")
-    before = ["host", "sync", "alloc", "unlinked"]
-    largest = pl.concat_list(before).list.arg_max()
-    cause = pl.Series(before).gather(gaps.select(largest).to_series())
-    parts = [
-        gaps.select(
-            "start_ns", (launched - pl.col("start_ns")).alias("dur_ns"), cause.alias("name")
-        ),
-        gaps.select(
-            launched.alias("start_ns"),
-            pl.col("launch").alias("dur_ns"),
-            pl.lit("launch").alias("name"),
-        ),
-    ]
-    return pl.concat(parts).filter(pl.col("dur_ns") > 0)
+    before = [gaps[cause].to_numpy() for cause in _BEFORE]
+    begin, end, launch = (gaps[name].to_numpy() for name in ("start_ns", "end_ns", "launch"))
+    cause = np.argmax(before, axis=0)
+    start = np.concatenate([begin, end - launch])
+    dur = np.concatenate([end - launch - begin, launch])
+    names = np.concatenate([cause, np.full(cause.size, len(_BEFORE))])
+    rows = np.flatnonzero(dur > 0)
+    texts = {"name": Texts(names[rows], [*_BEFORE, "launch"])}
+    return _Source("idle", title, owner, start[rows], dur[rows], texts, {})
 
 
 def _host_lanes(attributed: Attributed) -> Iterator[_Source]:
     """Calls into the runtime, and what was around them, of every thread that launches."""
     events = attributed.profile.events
-    launches = attributed.activities["launch_row"].drop_nulls().unique()
-    threads = events.select(THREAD)[launches.cast(pl.UInt32)].unique(maintain_order=True)
-    timed = (
-        events.lazy()
-        .select("kind", "name", "start_ns", "dur_ns", *THREAD)
-        .with_row_index("row")
-        .filter(
-            pl.col("kind").is_in([*LAUNCH_KINDS, "cpu_op", "python", "annotation"])
-            & pl.col("start_ns").is_not_null()
-            & pl.col("dur_ns").is_not_null()
-        )
-        .collect()
-    )
+    launches = attributed.activities["launch_row"].drop_nulls()
+    launched = np.zeros(events.height, dtype=bool)
+    launched[launches.to_numpy()] = True
+    threads = pick(events, launches.cast(pl.UInt32), THREAD).unique()
+    kind = events["kind"].to_physical().to_numpy()
+    is_call, is_around = (np.isin(KINDS, which) for which in (LAUNCH_KINDS, _AROUND))
+    timed = (is_call | is_around)[kind]
+    for name in ("start_ns", "dur_ns"):
+        if events[name].null_count():
+            timed &= events[name].is_not_null().to_numpy()
     # Few threads launch: to compare each row with each of them is faster than to hash all rows.
-    by_thread = [(key, _of_thread(timed, key)) for key in threads.iter_rows()]
-    by_thread = [(key, rows) for key, rows in by_thread if not rows.is_empty()]
-    by_thread.sort(key=lambda thread: int(thread[1]["row"][0]))
-    for (rank, _, thread), thread_rows in by_thread:
+    by_thread = [(key, np.flatnonzero(timed & _of_thread(events, key))) for key in threads.rows()]
+    by_thread = [(key, rows) for key, rows in by_thread if rows.size]
+    by_thread.sort(key=lambda thread: int(thread[1][0]))
+    for (rank, _, thread), rows in by_thread:
         title = f"thread {thread}" if thread is not None else "host"
-        is_call = thread_rows["kind"].is_in(LAUNCH_KINDS)
-        calls = thread_rows.filter(is_call)
-        yield "call", f"{title} launches", (rank, None), _calls(calls, launches)
-        around = thread_rows.filter(~is_call).select(
-            "start_ns", "dur_ns", "name", pl.col("kind").alias("category")
-        )
-        yield "stack", f"{title} calls", (rank, None), around
+        call = is_call[kind[rows]]
+        calls, around = rows[call], rows[~call]
+        names = texts_of(events["name"], calls)
+        texts = {"name": names, "category": _call_kinds(names, launched[calls])}
+        yield _host_source("call", f"{title} launches", rank, events, calls, texts)
+        kinds = Texts(kind[around].astype(np.int64), [*KINDS])
+        texts = {"name": texts_of(events["name"], around), "category": kinds}
+        yield _host_source("stack", f"{title} calls", rank, events, around, texts)
 
 
-def _of_thread(rows: pl.DataFrame, thread: tuple[int | None, ...]) -> pl.DataFrame:
-    same = [
-        pl.col(name).is_null() if value is None else pl.col(name) == value
-        for name, value in zip(THREAD, thread, strict=True)
-    ]
-    return rows.lazy().filter(*same).drop(THREAD).collect()
+def _host_source(
+    kind: LaneKind,
+    title: str,
+    rank: int | None,
+    events: pl.DataFrame,
+    rows: Int64s,
+    texts: dict[str, Texts],
+) -> _Source:
+    start, dur = (events[name].fill_null(0).to_numpy()[rows] for name in ("start_ns", "dur_ns"))
+    return _Source(kind, title, (rank, None), start, dur, texts, {})
 
 
-def _calls(calls: pl.DataFrame, launches: pl.Series) -> pl.DataFrame:
-    names = calls["name"].cast(pl.String)
-    kinds = {name: _kind_of(name) for name in names.unique().drop_nulls()}
-    kind = names.replace_strict(kinds, default=None, return_dtype=pl.String)
-    launched = calls["row"].cast(pl.Int64).is_in(launches.cast(pl.Int64).implode())
-    plain = pl.when(launched).then(pl.lit("launch")).otherwise(pl.lit("call"))
-    category = pl.coalesce(kind, plain).alias("category")
-    return calls.select("start_ns", "dur_ns", "name", category)
+def _of_thread(events: pl.DataFrame, thread: tuple[int | None, ...]) -> np.ndarray:
+    same = np.ones(events.height, dtype=bool)
+    for name, value in zip(THREAD, thread, strict=True):
+        if value is None:
+            same &= events[name].is_null().to_numpy()
+        else:
+            same &= (events[name] == value).fill_null(False).to_numpy()
+    return same
+
+
+def _call_kinds(names: Texts, launched: np.ndarray) -> Texts:
+    """What each call does; one that waits or allocates may launch as well."""
+    by_name = [None if name is None else _kind_of(name) for name in names.known]
+    by_code = np.array([-1 if kind is None else _CALLS.index(kind) for kind in by_name], np.int64)
+    known = by_code[names.codes]
+    plain = np.where(launched, _CALLS.index("launch"), _CALLS.index("call"))
+    return Texts(np.where(known < 0, plain, known), [*_CALLS])
 
 
 def _kind_of(name: str) -> str | None:
@@ -263,31 +315,13 @@ def _kind_of(name: str) -> str | None:
     return "alloc" if ALLOC_CALL.search(name) else None
 
 
-def _typed(table: pl.DataFrame) -> pl.DataFrame:
-    return table.select(pl.col(name).cast(_SCHEMA[name]) for name in table.columns)
-
-
-def _depths(kind: LaneKind, table: pl.DataFrame) -> Int64s:
-    """The lane of each event among those of its source; `table` is in the order of starts."""
-    start = table["start_ns"].to_numpy()
-    end = start + table["dur_ns"].to_numpy()
+def _depths(kind: LaneKind, start: Int64s, end: Int64s) -> Int64s:
+    """The lane of each event among those of its source, which are in the order of starts."""
     if kind in ("call", "stack"):
-        return _nested(nest(start, end))
+        return nesting_depth(start, end)
     if kind == "gpu" and (start[1:] < np.maximum.accumulate(end)[:-1]).any():
         return _stacked(start, end)
     return np.zeros(start.size, dtype=np.int64)
-
-
-def _nested(parent: Int64s) -> Int64s:
-    """How many intervals are around each one."""
-    # One more interval, around all others, takes the place of "none". Each round doubles how far
-    # up `above` is, and `depth` counts the intervals up to there.
-    above = np.append(np.where(parent < 0, parent.size, parent), parent.size)
-    depth: Int64s = (above != parent.size).astype(np.int64)
-    while (above != parent.size).any():
-        depth += depth[above]
-        above = above[above]
-    return depth[:-1]
 
 
 def _stacked(start: Int64s, end: Int64s) -> Int64s:
@@ -314,27 +348,3 @@ def _overlapping(start: Int64s, end: Int64s) -> Int64s:
     # Where everything before has ended, all lanes are free again.
     begins = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])
     return np.flatnonzero(~(begins & np.append(begins[1:], True)))
-
-
-def _labels(events: pl.DataFrame) -> tuple[list[Label], pl.Series]:
-    """The distinct labels, and which one each event has."""
-    keys = events.select(_number(events).alias("key"))
-    distinct = keys.with_row_index("row").unique("key", keep="first", maintain_order=True)
-    label = keys.join(
-        distinct.with_row_index("label"), on="key", how="left", maintain_order="left"
-    )["label"]
-    rows = events.select(_LABEL)[distinct["row"]].select(pl.col(_LABEL).cast(pl.String))
-    rows = rows.with_columns(pl.col("name").fill_null("(no name)"))
-    return [Label(*row) for row in rows.iter_rows()], label
-
-
-def _number(events: pl.DataFrame) -> pl.Expr:
-    """One value per distinct label: a number, unless numbers would become too large."""
-    key, size = pl.lit(0, pl.Int64), 1
-    for name in _LABEL:
-        # Null is 0, and everything else one more than its code.
-        codes = events[name].to_physical()
-        most = int(codes.max() or 0) + 2  # type: ignore[arg-type]
-        size *= most
-        key = key * most + (pl.col(name).to_physical().cast(pl.Int64) + 1).fill_null(0)
-    return key if size <= SPREAD else pl.struct(pl.col(_LABEL).to_physical())
