@@ -49,12 +49,6 @@ export function times(value: number | null | undefined): string {
   return `${value >= 0.1 && value < 100 ? value.toFixed(2) : number(value, 2)}×`;
 }
 
-/** A time as the public suite prints it: µs below 1 ms, with fixed decimals. */
-export function printed(time_us: number | null | undefined, usDigits = 2, msDigits = 2): string {
-  if (time_us === null || time_us === undefined || !Number.isFinite(time_us)) return NONE;
-  return time_us >= 1000 ? `${(time_us / 1000).toFixed(msDigits)} ms` : `${time_us.toFixed(usDigits)} µs`;
-}
-
 /** FLOP per byte as the public suite prints it. */
 export const printedIntensity = (value: number): string => (value >= 1000 ? `${(value / 1000).toFixed(1)}k` : value.toFixed(1));
 

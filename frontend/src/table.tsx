@@ -26,6 +26,8 @@ export interface Column<Row> {
   long?: boolean;
   /** The value is a time in this unit; all times of a column are shown in one, which its head names. */
   time?: "ms" | "us" | "ns";
+  /** Times in the unit of the value with so many decimals, however long they get: as a table that was published has them. */
+  decimals?: number;
   /** The value is a number of bytes; all of a column are shown in one unit, which its head names. */
   bytes?: boolean;
   /** Columns of times share their unit with those that have the same word here, or none. */
@@ -42,6 +44,7 @@ function orderOf<Row>(text: string | null, columns: Column<Row>[]): Order | unde
   return columns.some((column) => column.id === id) ? { id: id as string, down: text?.endsWith("-down") ?? false } : undefined;
 }
 
+const UNITS = { ms: "ms", us: "µs", ns: "ns" } as const;
 const NS = { ms: SIZE.ms, us: SIZE.µs, ns: 1 };
 
 /** What a figure of a column is multiplied by, for nanoseconds or bytes. */
@@ -56,15 +59,20 @@ function figureOf<Row>(column: Column<Row>, row: Row): number | null {
 /** One unit for all columns of times but those set apart, and for all of sizes, by all rows. */
 function formatsOf<Row>(columns: Column<Row>[], rows: Row[]): Map<string, UnitFormat> {
   const groups = new Map<string, Column<Row>[]>();
+  const fixed: [string, UnitFormat][] = [];
   for (const column of columns) {
+    if (column.time && column.decimals !== undefined) {
+      fixed.push([column.id, { unit: UNITS[column.time], decimals: column.decimals, needed: true }]);
+      continue;
+    }
     const name = column.time ? `time ${column.unit ?? ""}` : "bytes";
     if (column.time || column.bytes) groups.set(name, [...(groups.get(name) ?? []), column]);
   }
-  return new Map([...groups].flatMap(([name, group]) => {
+  return new Map([...fixed, ...[...groups].flatMap(([name, group]) => {
     const figures = group.flatMap((column) => rows.map((row) => figureOf(column, row)));
     const format = name === "bytes" ? sizeFormat(figures) : timeFormat(figures);
     return group.map((column): [string, UnitFormat] => [column.id, format]);
-  }));
+  })]);
 }
 
 /** Rows that the server has found, sorted and cut into pages: the address says which to ask for. */

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Chart, mark, widthOf, type Frame, type Ink } from "../chart";
 import { categoryColor, familyOf, SIDES } from "../colors";
-import { axesText, counted, number, percent, rate, printed, shorten, us } from "../format";
+import { axesText, counted, number, percent, rate, shorten, us } from "../format";
 import { toggle, useSelection } from "../selection";
 import type { OperatorRow, Roofs } from "../types";
 import { boxOf, Keys, XAxis, YAxis, type Box, type Key } from "./axes";
@@ -52,7 +52,7 @@ export function SuiteRoofline({ rows, roofs }: { rows: SuitePoint[]; roofs: Roof
   const points = rows.filter((row) => row.flop > 0).flatMap((row): Point[] => {
     const at = (time: number | null, hollow: boolean, what: string): Point[] => (time ? [{
       name: row.operator, intensity: row.intensity, tflops: row.flop / time / 1e6, pct: row.importance_pct, hollow, color: SIDES[hollow ? 0 : 1] as string,
-      lines: [row.operator, `${what}: ${printed(time)}, ${number(row.flop / time / 1e6)} TFLOP/s at ${number(row.intensity)} FLOP/byte`, `importance ${percent(row.importance_pct)}`],
+      lines: [row.operator, `${what}: ${us(time)}, ${number(row.flop / time / 1e6)} TFLOP/s at ${number(row.intensity)} FLOP/byte`, `importance ${percent(row.importance_pct)}`],
     }] : []);
     return [...at(row.sol_us, true, `bound on ${roofs.name}`), ...at(row.time_us, false, row.who)];
   });

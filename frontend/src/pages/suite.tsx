@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { go, Link, useAddress } from "../address";
 import { ask } from "../ask";
 import { SuiteRoofline } from "../charts/roofline";
-import { axesText, NONE, percent, printed, printedIntensity } from "../format";
+import { axesText, NONE, percent, printedIntensity } from "../format";
 import { Bar, Breaking, Problem, Section } from "../parts";
 import { Table, type Column } from "../table";
 import type { Fastest, Measured, MeasuredShapes, Overview, ShapeRow, ShapesPage, SuitePage, RooflineRow } from "../types";
@@ -48,8 +48,8 @@ function Operators({ page }: { page: SuitePage }) {
     { id: "importance", title: "Importance", help: "Share of GPU time as published; the published shares add up to 109.5 %", value: (row) => row.importance_pct, show: (row) => <span class="with-bar">{percent(row.importance_pct)}<Bar share={row.importance_pct} /></span> },
     { id: "regime", spare: 7, title: "Regime", text: true, tight: true, value: (row) => row.regime, show: (row) => <abbr title={REGIME[row.regime]}>{row.regime}</abbr> },
     { id: "ai", spare: 8, title: "AI", help: "FLOP per byte", value: (row) => row.intensity, show: (row) => printedIntensity(row.intensity) },
-    ...page.hardware.map((name): Column<RooflineRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
-    { id: "prod", spare: 3, title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us, 0, 1) },
+    ...page.hardware.map((name): Column<RooflineRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], time: "us", decimals: 2 })),
+    { id: "prod", spare: 3, title: "T_Prod XPU-A", value: (row) => row.prod_us, time: "us", decimals: 0 },
     { id: "s", title: "S XPU-A", help: "T_SOL / T_Prod, median over the shapes, as published", value: (row) => page.median_s_pct[row.operator], show: (row) => percent(page.median_s_pct[row.operator]) },
     ...page.measured.flatMap((one) => measuredColumns(one)),
   ], [page]);
@@ -64,13 +64,13 @@ function Operators({ page }: { page: SuitePage }) {
 function measuredColumns({ device, operators, hardware }: Measured): Column<RooflineRow>[] {
   const name = hardware ?? device;
   return [
-    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest correct solution for the middle shape, measured on ${device}`, value: (row) => operators[row.operator]?.middle?.median_us, show: (row) => <Best fastest={operators[row.operator]?.middle} /> },
+    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest correct solution for the middle shape, measured on ${device}`, value: (row) => operators[row.operator]?.middle?.median_us, time: "us", decimals: 2, show: (row, text) => <Best fastest={operators[row.operator]?.middle} text={text} /> },
     { id: `s-${device}`, title: `S ${name}`, help: `Bound / best time on ${device}, over all shapes; those that did not pass count as 0`, value: (row) => operators[row.operator]?.s_pct, show: (row) => percent(operators[row.operator]?.s_pct) },
   ];
 }
 
 /** A time and whose it is. */
-const Best = ({ fastest }: { fastest: Fastest | null | undefined }) => (fastest ? <>{printed(fastest.median_us)}<span class="faint small block">{fastest.solution}</span></> : <>{NONE}</>);
+const Best = ({ fastest, text }: { fastest: Fastest | null | undefined; text: string }) => (fastest ? <>{text}<span class="faint small block">{fastest.solution}</span></> : <>{NONE}</>);
 
 /** The roofs of one GPU at a time, and every operator under them. */
 function Roofs({ page, roof, pick }: { page: SuitePage; roof: string | null; pick: (roof: string) => void }) {
@@ -104,8 +104,8 @@ function Shapes({ operator, hardware }: { operator: string; hardware: string[] }
   const columns = useMemo<Column<ShapeRow>[]>(() => [
     { id: "id", title: "#", value: (row) => row.id },
     { id: "what", title: "Shape", text: true, long: true, value: (row) => row.description, show: (row) => <span title={axesText(row.axes)}>{row.description}</span> },
-    ...(asked.value?.hardware ?? []).map((name): Column<ShapeRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], show: (row) => printed(row.sol_us[name]) })),
-    { id: "prod", spare: 3, title: "T_Prod XPU-A", value: (row) => row.prod_us, show: (row) => printed(row.prod_us) },
+    ...(asked.value?.hardware ?? []).map((name): Column<ShapeRow> => ({ id: `sol-${name}`, spare: 5, title: `T_SOL ${name}`, value: (row) => row.sol_us[name], time: "us", decimals: 2 })),
+    { id: "prod", spare: 3, title: "T_Prod XPU-A", value: (row) => row.prod_us, time: "us", decimals: 1 },
     { id: "s", title: "S XPU-A", help: "T_SOL / T_Prod on XPU-A, as published", value: (row) => row.s_pct, show: (row) => <span class="with-bar">{percent(row.s_pct)}<Bar share={row.s_pct} /></span> },
     ...measured.flatMap(shapeColumns),
   ], [asked.value]);
@@ -116,7 +116,7 @@ function Shapes({ operator, hardware }: { operator: string; hardware: string[] }
 function shapeColumns({ device, shapes }: MeasuredShapes): Column<ShapeRow>[] {
   const name = device.replace(/^NVIDIA |^AMD (Instinct )?/, "");
   return [
-    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest correct solution, measured on ${device}`, value: (row) => shapes[row.id]?.median_us, show: (row) => <Best fastest={shapes[row.id]} /> },
+    { id: `best-${device}`, spare: 2, title: `Best ${name}`, help: `Fastest correct solution, measured on ${device}`, value: (row) => shapes[row.id]?.median_us, time: "us", decimals: 2, show: (row, text) => <Best fastest={shapes[row.id]} text={text} /> },
     { id: `s-${device}`, title: `S ${name}`, help: `Bound / best time on ${device}`, value: (row) => shapes[row.id]?.s_pct, show: (row) => percent(shapes[row.id]?.s_pct) },
   ];
 }

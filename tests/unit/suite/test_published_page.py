@@ -11,9 +11,10 @@ import pytest
 
 from solscope.cli import run
 from solscope.errors import UsageError
-from solscope.report.results.suite.published import intensity_text, percent_text, time_text
+from solscope.report.results.suite.published import intensity_text, micro_text, percent_text
 from solscope.suite import suite_list, suite_medians, suite_roofline, suite_shapes
 from solscope.suite.published import half_up, s_pct, upper_median
+from tests.printing import as_published
 
 ROOT = Path(__file__).parents[3]
 EXPECTED: dict[str, Any] = json.loads((ROOT / "tests/data/suite_page.json").read_text("utf-8"))
@@ -79,15 +80,14 @@ def test_corrected_roofline_has_the_times_of_our_costs() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_roofline_is_the_second_table(name: str) -> None:
-    expected = [text.replace(" us", " µs") for text in EXPECTED["roofline"][name]]
     (row,) = (row for row in suite_roofline() if row.operator == name)
     assert [
         row.regime,
         intensity_text(row.intensity),
-        time_text(row.sol_us["H20"]),
-        time_text(row.sol_us["XPU-A"]),
-        time_text(row.prod_us, 0, 1),
-    ] == expected
+        as_published(micro_text(row.sol_us["H20"])),
+        as_published(micro_text(row.sol_us["XPU-A"])),
+        as_published(micro_text(row.prod_us, 0), 0, 1),
+    ] == EXPECTED["roofline"][name]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -120,10 +120,14 @@ def test_rounding_is_half_up_of_the_stored_number() -> None:
     assert [str(half_up(value, 1)) for value in (0.25, 2.75, 0.15)] == ["0.3", "2.8", "0.1"]
 
 
-def test_times_change_unit_at_a_millisecond() -> None:
-    assert time_text(999.994) == "999.99 µs"
-    assert time_text(1000) == "1.00 ms"
-    assert time_text(None) == "-"
+def test_times_of_a_column_have_one_unit() -> None:
+    times = (None, 0.0, 0.004, 0.005, 999.994, 104_968.187)
+    assert [micro_text(value) for value in times] == [
+        "-", "0.00", "<0.01", "0.01", "999.99", "104,968.19",
+    ]  # fmt: skip
+    assert [as_published(text) for text in ("<0.01", "999.99", "104,968.19")] == [
+        "0.00 us", "999.99 us", "104.97 ms",
+    ]  # fmt: skip
 
 
 def test_any_other_hardware_by_any_case() -> None:

@@ -12,7 +12,7 @@ from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import counted
 from solscope.report.layout.tables import Column, heading, numbers, table
-from solscope.report.results.suite.published import percent_text, time_text
+from solscope.report.results.suite.published import micro_text, percent_text
 from solscope.suite.show import InputRow, OperatorCard, OutputRow
 from solscope.suite.tables import ListedRow
 from solscope.text import clean
@@ -116,14 +116,14 @@ def listed_parts(result: ListedShapes, screen: Screen, *, operator: str) -> list
     names = list(rows[0].corrected_sol_us)
     columns = (
         Column("weight"),
-        *(Column(f"SOL {hw}", spare=index) for index, hw in enumerate(names)),
+        *(Column(f"SOL {hw} µs", spare=index) for index, hw in enumerate(names)),
         Column("id", text=True, spare=len(names) + 1),
         Column("shape", text=True),
     )
     cells = [
         (
             percent_text(row.weight_pct),
-            *(time_text(row.corrected_sol_us[hw]) for hw in names),
+            *(micro_text(row.corrected_sol_us[hw]) for hw in names),
             row.id,
             row.description or axes_text(row.axes),
         )

@@ -14,13 +14,16 @@ from solscope.text import percent
 _THOUSAND = 1000
 
 
-def time_text(value_us: float | None, us_digits: int = 2, ms_digits: int = 2) -> str:
-    """Microseconds, or milliseconds from 1000 on; `-` for what does not exist."""
+def micro_text(value_us: float | None, digits: int = 2) -> str:
+    """Microseconds without their unit, `<0.01` for what rounds to 0; `-` for what does not exist.
+
+    One unit for a column, so that its times can be compared; the public page goes over to
+    milliseconds at 1000, with as many digits.
+    """
     if value_us is None:
         return "-"
-    if value_us >= _THOUSAND:
-        return f"{half_up(value_us / _THOUSAND, ms_digits)} ms"
-    return f"{half_up(value_us, us_digits)} µs"
+    rounded = half_up(value_us, digits)
+    return f"{rounded:,}" if rounded or not value_us else f"<{half_up(10**-digits, digits)}"
 
 
 def intensity_text(value: float) -> str:
@@ -86,16 +89,16 @@ def roofline_parts(result: SuiteRoofline, screen: Screen) -> list[Printable]:
         Column("operator", text=True, gives=True),
         Column("regime", text=True),
         Column("AI"),
-        *(Column(f"SOL {name}", spare=max(0, index - 1)) for index, name in enumerate(names)),
-        Column("production"),
+        *(Column(f"SOL {name} µs", spare=index) for index, name in enumerate(names)),
+        Column("production µs"),
     )
     cells = [
         (
             row.operator,
             row.regime,
             intensity_text(row.intensity),
-            *(time_text(row.sol_us[name]) for name in names),
-            time_text(row.prod_us, 0, 1),
+            *(micro_text(row.sol_us[name]) for name in names),
+            micro_text(row.prod_us, 0),
         )
         for row in rows
     ]
@@ -143,18 +146,18 @@ def shapes_parts(result: SuiteShapes, screen: Screen, *, operator: str) -> list[
     rows = result["shapes"]
     names = list(rows[0].sol_us)
     columns = [
-        *numbers("#", "S", "production"),
-        *(Column(f"SOL {hw}", spare=2 * index) for index, hw in enumerate(names)),
-        *(Column(f"corrected {hw}", spare=2 * index + 1) for index, hw in enumerate(names)),
+        *numbers("#", "S", "production µs"),
+        *(Column(f"SOL {hw} µs", spare=2 * index) for index, hw in enumerate(names)),
+        *(Column(f"corrected {hw} µs", spare=2 * index + 1) for index, hw in enumerate(names)),
         Column("shape", text=True),
     ]
     cells = [
         (
             str(row.id),
             percent_text(row.s_pct),
-            time_text(row.prod_us, 1, 2),
-            *(time_text(row.sol_us[hw]) for hw in names),
-            *(time_text(row.corrected_sol_us[hw]) for hw in names),
+            micro_text(row.prod_us, 1),
+            *(micro_text(row.sol_us[hw]) for hw in names),
+            *(micro_text(row.corrected_sol_us[hw]) for hw in names),
             row.description,
         )
         for row in rows
