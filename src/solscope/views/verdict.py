@@ -256,18 +256,24 @@ class _Sentence:
         return self._exposed("exposed_comm", name, time, figure)
 
     def _copies(self) -> Verdict:
-        time, what = self.step.exposed_copy_ns, "memory copies"
+        time, what, main = self.step.exposed_copy_ns, "memory copies", ""
         direction = main_of(self.step.exposed_copies_ns)
         if direction in COPIES:
-            time, what = self.step.exposed_copies_ns[direction], COPIES[direction]
+            part = self.step.exposed_copies_ns[direction]
+            if self._ms(part) == self._ms(time):
+                what = COPIES[direction]
+            else:
+                main = f", {self._ms(part)} ms of that {COPIES[direction]}"
         figure = Figure("exposed copies", self.step.exposed_copy_ns / 1e6, "ms")
-        return self._exposed("exposed_copies", what, time, figure)
+        return self._exposed("exposed_copies", what, time, figure, main)
 
-    def _exposed(self, kind: Kind, what: str, time: float, figure: Figure) -> Verdict:
+    def _exposed(
+        self, kind: Kind, what: str, time: float, figure: Figure, main: str = ""
+    ) -> Verdict:
         step = self.step
         sentence = (
             f"{self._subject()} computes for {percent_text(self._pct(step.compute_ns))} of "
-            f"{self._unit()}; {self._of_wall(time)} are {what} that no compute hides"
+            f"{self._unit()}; {self._of_wall(time)} are {what} that no compute hides{main}"
         )
         idle = step.wall_ns - step.busy_ns
         if self._pct(idle) >= LOSS_PCT:

@@ -198,7 +198,7 @@ def test_exposed_copies_name_their_direction() -> None:
     )
 
 
-def test_only_copies_of_the_named_direction_count() -> None:
+def test_copies_of_the_main_direction_are_a_part_of_the_figure() -> None:
     """8 of 9 ms of exposed copies go from the host to the GPU, on each of two GPUs."""
     events = []
     for device in (0, 1):
@@ -209,8 +209,8 @@ def test_only_copies_of_the_named_direction_count() -> None:
         ]
     found = verdict(*events)
     assert found.sentence == (
-        "Each GPU computes for 10 % of the recording; 8.0 of 10.0 ms are copies from host to GPU "
-        "that no compute hides (mean of 2 GPUs)."
+        "Each GPU computes for 10 % of the recording; 9.0 of 10.0 ms are memory copies that no "
+        "compute hides, 8.0 ms of that copies from host to GPU (mean of 2 GPUs)."
     )
     assert figures(found)["exposed copies"] == (9.0, "ms")
 
