@@ -19,6 +19,9 @@ export function percent(value: number | null | undefined, digits = 1): string {
   return value === null || value === undefined || !Number.isFinite(value) ? NONE : `${value.toFixed(digits).replace(/^-(?=0(?:\.0*)?$)/, "").replace("-", "−")} %`;
 }
 
+/** A sentence whose figures are not parted from their units at the end of a line. */
+export const unbroken = (text: string): string => text.replace(/(\d) (?=(?:ms|µs|s|%)(?![a-z]))/g, "$1\u00a0");
+
 /** `1 step`, `2 steps`. */
 export const counted = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 

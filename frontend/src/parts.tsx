@@ -31,14 +31,19 @@ export function Begin({ headline, severity, warnings = [], because = [], todo = 
     <VerdictSection severity={severity} title="Verdict">
       <p class="sentence">{headline.sentence}</p>
       {because.length > 0 && <ul class="because">{because.map((line) => <li key={line}>{line}</li>)}</ul>}
-      {headline.figures.length > 0 && <dl class="figures">
-        {headline.figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{one.unit === "ms" ? ms(one.value) : percent(one.value)}</dd></div>)}
-      </dl>}
+      <Figures figures={headline.figures} />
       {todo ?? (advice && <p class="do"><strong><Sentence text={advice} /></strong></p>)}
       {headline.legend && <p class="about words">{headline.legend}</p>}
       {warnings.length > 0 && <Warnings warnings={warnings} />}
     </VerdictSection>
   );
+}
+
+/** The large figures of a verdict, each with what it is of. */
+export function Figures({ figures }: { figures: Figure[] }) {
+  if (!figures.length) return null;
+  const write = ({ unit, value }: Figure): string => (unit === "ms" ? ms(value) : unit === "%" ? percent(value) : `×${value.toFixed(2)}`);
+  return <dl class="figures">{figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{write(one)}</dd>{one.scope && <dd class="scope">{one.scope}</dd>}</div>)}</dl>;
 }
 
 export function Section({ id, title, about, children }: { id: string; title: string; about?: ComponentChildren; children: ComponentChildren }) {

@@ -128,6 +128,12 @@ export interface ComparisonPage {
   summaries: Summary[];
 }
 
+export interface ComparisonVerdict {
+  sentence: string;
+  figures: Figure[];
+  next: string | null;
+}
+
 export interface Component {
   component: string;
   phase: string | null;
@@ -373,7 +379,8 @@ export interface Fastest {
 export interface Figure {
   name: string;
   value: number;
-  unit: "%" | "ms";
+  unit: "%" | "ms" | "\u00d7";
+  scope: string;
 }
 
 export interface Found {
@@ -1009,6 +1016,7 @@ export interface ProfileWarning {
 }
 
 export interface ProfilesComparison {
+  verdict: ComparisonVerdict;
   profiles: Side[];
   phases: PhaseComparison[];
   left_out: string[];
@@ -1403,6 +1411,7 @@ export interface StepTimes {
   gpu_ms: number;
   overlapped_ms: number;
   idle_ms: number;
+  busy_pct: number | null;
   requests: number | null;
   tokens: number | null;
 }
@@ -1522,6 +1531,7 @@ export interface ToDo {
   rows: number[];
   recoverable_us: number;
   recoverable_pct_of_step: number;
+  saves: string;
 }
 
 export interface Trend {
@@ -1573,6 +1583,7 @@ export interface Unranked {
   cost_pct: number;
   pct_of_step: number;
   place: number;
+  why: string;
 }
 
 export interface Uploaded {

@@ -437,6 +437,13 @@ def test_a_comparison_leads_to_its_diagnosis_whichever_is_the_slower_one(browser
             page.goto(f"{address}/compare?a={a}&b={b}")
             why = page.get_by_role("link", name="See why they differ")
             expect(why).to_have_attribute("href", f"/diagnose?a={normal}&b={slow}")
+        expect(page.locator("#verdict .scope")).to_have_text(
+            ["mean of 16 of 17 decode steps", "mean of 34 of 35 decode steps", "of the decode step"]
+        )
+        # One way of saying a change, and no two parts of the page of one name.
+        expect(page.locator("#verdict")).not_to_contain_text("%")
+        parts = page.locator("nav.parts a").all_inner_texts()
+        assert len(set(parts)) == len(parts) > 5
         why.click()
         expect(page.locator("#verdict .sentence")).to_contain_text("CUDA graphs are no longer used")
         assert problems == []

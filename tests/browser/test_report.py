@@ -58,7 +58,7 @@ def opened(
 def test_the_page_draws_itself_without_errors(opened: tuple[Page, Problems]) -> None:
     page, problems = opened
     titles = page.locator("main h2").all_inner_texts()
-    assert titles[:3] == ["Verdict", "Summary", "How much of the hardware is used"]
+    assert titles[:3] == ["Verdict", "The whole recording", "How much of the hardware is used"]
     assert titles[3:5] == ["Steps", "Where the time goes"]
     eventually(page, page.locator(".chart svg [data-tip]").count, lambda marks: marks > 50)
     until(page, "document.documentElement.scrollWidth === document.documentElement.clientWidth")

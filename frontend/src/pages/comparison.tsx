@@ -7,7 +7,7 @@ import { Bar, Begin, Breaking, Dot, Section } from "../parts";
 import { everyPhase, stepsCounted } from "../steps";
 import { Table, type Column } from "../table";
 import { timeFormat, inUnit } from "../units";
-import type { ComparisonPage, Difference, Group, KernelChange, KernelUse, LayerTable, Part, PhaseComparison, PhaseKernels } from "../types";
+import type { ComparisonPage, Difference, Group, KernelChange, KernelUse, LayerTable, Part, PhaseComparison, PhaseKernels, StepTimes, Summary } from "../types";
 
 export function ComparisonView({ page, diagnose = null }: { page: ComparisonPage; /** Where the dashboard says why they differ. */ diagnose?: string | null }) {
   const { comparison } = page;
@@ -15,17 +15,8 @@ export function ComparisonView({ page, diagnose = null }: { page: ComparisonPage
   return (
     <>
       <Begin headline={page.headline} severity={page.headline.severity} warnings={comparison.warnings} todo={diagnose && page.headline.advice ? <p class="do"><strong><Link to={diagnose}>See why they differ</Link>: the diagnosis.</strong></p> : null} />
-      <Section id="sides" title="Profiles">
-        <Table caption="Profiles" rows={comparison.profiles.map((side, at) => ({ ...side, summary: page.summaries[at] }))} columns={[
-          { id: "label", title: "Profile", text: true, value: (row) => row.label },
-          { id: "gpu", spare: 2, title: "GPU", text: true, value: (row) => row.devices.join(", ") || NONE },
-          { id: "steps", title: "Steps", value: (row) => row.steps, show: (row) => `${row.steps}${row.cut ? ` (${row.cut} cut)` : ""}` },
-          { id: "span", spare: 4, title: "Span", value: (row) => row.summary?.gpu_span_ms, time: "ms" },
-          { id: "busy", spare: 3, title: "GPU busy", value: (row) => row.summary?.gpu_busy_pct, show: (row) => percent(row.summary?.gpu_busy_pct) },
-          { id: "compute", spare: 5, title: "Computing", value: (row) => row.summary?.compute_ms, time: "ms" },
-          { id: "comm", spare: 6, title: "Exposed communication", value: (row) => row.summary?.exposed_comm_ms, time: "ms", show: (row, text) => (row.summary?.comm_ms === 0 ? "none" : text) },
-          { id: "compared", spare: 1, title: "GPU time compared", value: (row) => row.compared_pct, show: (row) => percent(row.compared_pct) },
-        ]} />
+      <Section id="sides" title="Profiles" about={ofSides(comparison)}>
+        <Table caption="Profiles" rows={sides(page)} columns={sideColumns(comparison)} />
         {comparison.left_out.length > 0 && <p class="about">Not compared: {comparison.left_out.join(", ")}.</p>}
       </Section>
       {comparison.phases.map((phase, at) => <Phase key={at} phase={phase} labels={labels} />)}
@@ -33,6 +24,33 @@ export function ComparisonView({ page, diagnose = null }: { page: ComparisonPage
       {page.layers ? <Layers table={page.layers} unlike={comparison.phases.every((one) => one.per === "profile")} /> : <Section id="layers" title="Layers" about={page.no_layers}>{null}</Section>}
     </>
   );
+}
+
+type Comparison = ComparisonPage["comparison"];
+type CompareSide = Comparison["profiles"][number] & { summary: Summary | undefined; step: StepTimes | null };
+
+/** Each profile with the steps that the verdict is about. */
+const sides = ({ comparison, summaries }: ComparisonPage): CompareSide[] => comparison.profiles.map((side, at) => ({ ...side, summary: summaries[at], step: comparison.phases[0]?.steps[at] ?? null }));
+
+const perStep = (comparison: Comparison): boolean => comparison.phases[0]?.per === "step";
+
+const ofSides = (comparison: Comparison): string => (perStep(comparison) ? `Means per ${[comparison.phases[0]?.phase, "step"].filter(Boolean).join(" ")}: the recordings may hold different numbers of steps.` : "Shares of the whole recordings, from the first GPU activity to the last.");
+
+/** Per step where steps can be compared, else shares: totals of recordings of different length say nothing side by side. */
+function sideColumns(comparison: Comparison): Column<CompareSide>[] {
+  return [
+    { id: "label", title: "Profile", text: true, value: (row) => row.label },
+    { id: "gpu", spare: 2, title: "GPU", text: true, value: (row) => row.devices.join(", ") || NONE },
+    { id: "steps", title: "Steps recorded", value: (row) => row.steps, show: (row) => `${row.steps}${row.cut ? ` (${row.cut} cut)` : ""}` },
+    ...(perStep(comparison) ? [
+      { id: "time", title: "Step time", value: (row: CompareSide) => row.step?.time_ms, time: "ms" as const },
+      { id: "busy", spare: 3, title: "GPU busy, of the step", value: (row: CompareSide) => row.step?.busy_pct, show: (row: CompareSide) => percent(row.step?.busy_pct) },
+    ] : [
+      { id: "busy", spare: 3, title: "GPU busy, of the span", value: (row: CompareSide) => row.summary?.gpu_busy_pct, show: (row: CompareSide) => percent(row.summary?.gpu_busy_pct) },
+      { id: "comm", spare: 4, title: "Exposed communication, of the span", value: (row: CompareSide) => row.summary?.exposed_comm_pct, show: (row: CompareSide) => (row.summary?.comm_ms === 0 ? "none" : percent(row.summary?.exposed_comm_pct)) },
+    ]),
+    { id: "compared", spare: 1, title: "Compared, of its GPU time", value: (row) => row.compared_pct, show: (row) => percent(row.compared_pct) },
+  ];
 }
 
 function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) {
@@ -96,7 +114,7 @@ function Kernels({ phase, labels }: { phase: PhaseKernels; labels: string[] }) {
   const columns = useMemo(() => (phase.per === "step" ? kernelColumns(labels) : kernelShares(labels, phase)), [labels, phase]);
   const name = phase.phase ?? (phase.per === "step" ? "step" : "whole profile");
   return (
-    <Section id={`kernels-${phase.phase ?? phase.per}`} title={`Kernel by kernel: ${name}`} about={<>Kernels that do the same work, also where they were renamed, fused or split; {phase.per === "step" ? "per step and GPU" : "in shares of the GPU time of the whole profiles, whose work may differ"}. {percent(phase.matched_pct[0])} and {percent(phase.matched_pct[1])} of the GPU time is in rows that both have.{phase.per === "step" && " Colored where 0 is outside the interval."}</>}>
+    <Section id={`kernels-${phase.phase ?? phase.per}`} title={`${name[0]?.toUpperCase()}${name.slice(1)}, kernel by kernel`} about={<>Kernels that do the same work, also where they were renamed, fused or split; {phase.per === "step" ? "per step and GPU" : "in shares of the GPU time of the whole profiles, whose work may differ"}. {percent(phase.matched_pct[0])} and {percent(phase.matched_pct[1])} of the GPU time is in rows that both have.{phase.per === "step" && " Colored where 0 is outside the interval."}</>}>
       <Table caption={`Kernels of ${name}`} columns={columns} rows={phase.rows} most={20} search={(row) => `${namesOf(row.before)} ${namesOf(row.after)} ${row.role ?? ""} ${row.category} ${row.relation}`} />
     </Section>
   );

@@ -7,7 +7,7 @@ import { Roofline } from "../charts/roofline";
 import { drawnSteps, StepTimeline } from "../charts/timeline";
 import { TimeTree } from "../charts/tree";
 import { categoryColor, causeColor } from "../colors";
-import { axesText, bytes, counted, ms, NONE, number, percent, rate, shorten, time, us } from "../format";
+import { axesText, bytes, counted, ms, NONE, number, percent, rate, shorten, time, unbroken } from "../format";
 import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Sentence, Warnings, Word } from "../parts";
 import { reread, toggle, useSelection } from "../selection";
 import { everyPhase, meanStep } from "../steps";
@@ -16,7 +16,7 @@ import { timeFormat, inUnit } from "../units";
 import { useRange, type InRange } from "../timeline/range";
 import { aboutTimeline, TimeLine } from "../timeline/view";
 import { Details, Efficiency } from "./details";
-import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, HotspotTable, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums } from "../types";
+import type { CategoryTime, DeviceSummary, EventTimeline, Hotspot, KernelRow, OperatorRow, PhaseSteps, ProfilePage, RangeSums } from "../types";
 
 /** `address` is where the dashboard asks for more of this profile; null in a report. */
 export function ProfileView({ page, address = null, whatIf = null }: { page: ProfilePage; address?: string | null; /** Another GPU whose bounds are shown. */ whatIf?: string | null }) {
@@ -31,23 +31,23 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
       {whatIf && <p class="warnings plain" role="note">What if it ran on {whatIf}? Bounds, S and what can be saved are those of {whatIf}; times are as recorded on {summary.devices.join(", ") || "another GPU"}. S may exceed 100 %.</p>}
       {page.model && <p class="about" role="note">FLOP and bytes of kernels without recorded shapes are from the config {page.model.name}.</p>}
       {page.model && page.model.warnings.length > 0 && <Warnings warnings={page.model.warnings} />}
-      <Begin headline={summary.verdict} severity={page.severity} warnings={summary.warnings.filter((one) => one.code === "stray_activity")} todo={page.hotspots && whatToDo(page, page.hotspots, address === null)} />
-      <Section id="summary" title="Summary">
+      <Begin headline={summary.verdict} severity={page.severity} warnings={summary.warnings.filter((one) => one.code === "stray_activity")} todo={page.hotspots && whatToDo(page, address === null)} />
+      <Section id="summary" title="The whole recording" about={aboutRecording(page)}>
         <Facts
           facts={known([
             ["GPU", summary.devices.join(", ") || "not named"],
             ["Recorded by", [summary.format, summary.framework].filter(Boolean).join(", ")],
             ["Span", summary.gpu_span_ms && `${ms(summary.gpu_span_ms)}${summary.per_device.length > 1 ? `, summed over ${summary.per_device.length} GPUs` : ""}`],
-            ["Busy, of span", summary.gpu_busy_pct !== null && `${percent(summary.gpu_busy_pct)}${summary.warnings.some((one) => one.code === "stray_activity") ? " (says little: stray activity)" : ""}`],
+            ["GPU busy, of the span", summary.gpu_busy_pct !== null && (isStray(page) ? "says little: stray activity" : percent(summary.gpu_busy_pct))],
             ["Kernels", number(summary.kernels)],
-            ["Kernel time", summary.kernel_time_ms && ms(summary.kernel_time_ms)],
+            ["Kernel time, summed", summary.kernel_time_ms && ms(summary.kernel_time_ms)],
             ["Exposed communication", exposed(summary.exposed_comm_ms, summary.comm_ms)],
             ["Exposed copies", exposed(summary.exposed_memcpy_ms, summary.memcpy_ms)],
             ["Rank", summary.rank !== null && `${summary.rank}${summary.world_size ? ` of ${summary.world_size}` : ""}`],
           ])}
         />
         {page.operators === null && <p class="about">This profile is a summary: totals per kernel, without single calls. Steps, idle time, operators and bounds need a trace.</p>}
-        {summary.categories.length > 0 && <Categories rows={events && range.sums ? categoriesIn(events, range.sums) : summary.categories} />}
+        {summary.categories.length > 0 && <Categories rows={events && range.sums ? categoriesIn(events, range.sums) : summary.categories} of={range.sums ? "the chosen range" : "the whole recording"} />}
         {summary.per_device.length > 1 && <><h3>Devices</h3><Table caption="Devices" columns={summary.per_device.some((one) => one.rank !== null) ? DEVICES : DEVICES.slice(1)} rows={summary.per_device} /></>}
       </Section>
       {page.efficiency && page.efficiency.rows.length > 0 && <Efficiency table={page.efficiency} />}
@@ -85,6 +85,12 @@ const known = (facts: [string, string | false | null | 0][]): [string, string][]
 
 const exposed = (open: number | null, all: number | null): string | null => (open === null ? null : all ? `${ms(open)} of ${ms(all)}` : "none");
 
+/** Whether a few activities far from all others make the span meaningless. */
+const isStray = ({ summary }: ProfilePage): boolean => summary.warnings.some((one) => one.code === "stray_activity");
+
+/** What the figures of the whole recording are not. */
+const aboutRecording = ({ summary }: ProfilePage): string | null => (summary.verdict.steps ? "All steps and phases together, from the first GPU activity to the last; the verdict is about a usual step." : null);
+
 function aboutSteps({ summary, timeline }: ProfilePage): string {
   const undrawn = drawnSteps(timeline.steps).length < timeline.steps.length ? ", and not drawn" : "";
   const cut = summary.steps.cut ? ` ${summary.steps.cut} of them ${summary.steps.cut === 1 ? "is" : "are"} cut at the edge of the recording${undrawn}.` : "";
@@ -120,12 +126,12 @@ function categoriesIn(events: EventTimeline, sums: RangeSums): CategoryTime[] {
   return [...found].map(([category, { ns, calls }]) => ({ category, calls, time_ms: ns / 1e6, pct: all ? (100 * ns) / all : 0 })).sort((a, b) => b.time_ms - a.time_ms);
 }
 
-function Categories({ rows }: { rows: CategoryTime[] }) {
+function Categories({ rows, of }: { rows: CategoryTime[]; of: string }) {
   const format = timeFormat(rows.map((one) => 1e6 * one.time_ms));
   return (
     <div class="scroll">
       <table class="bars">
-        <caption>GPU time by category</caption>
+        <caption>GPU time by category, of {of}</caption>
         <tbody>
           {rows.map((one) => (
             <tr key={one.category}>
@@ -167,16 +173,11 @@ const PHASES: Column<PhaseSteps>[] = [
 const nameOf = (row: Hotspot): string => `${row.kind === "operator" ? "" : `${row.kind}: `}${row.operator}`;
 
 /** What to do first; null where there is nothing. */
-function whatToDo(page: ProfilePage, table: HotspotTable, inReport: boolean) {
+function whatToDo(page: ProfilePage, inReport: boolean) {
   const { to_do: doing, unranked } = page;
   if (!doing.length && !unranked) return null;
-  const of = page.summary.steps.found_by === "whole_profile" || !table.steps ? "the recording" : "the step";
-  const named = (rank: number): string => {
-    const row = table.hotspots[rank - 1];
-    return row ? `${row.kind === "idle" ? "GPU " : ""}${shorten(nameOf(row), 60)}${row.role && row.role !== row.operator ? `, ${row.role}` : ""}` : "";
-  };
-  const items = doing.map((one) => <li key={one.rows[0]}><strong><Sentence text={one.advice} />.</strong> <span class="faint">Saves at most {percent(one.recoverable_pct_of_step).replace(" ", "\u00a0")} of {of}, {us(one.recoverable_us).replace(" ", "\u00a0")} ({one.rows.map(named).join("; ")})</span></li>);
-  if (unranked) items.splice(unranked.place, 0, <li key="model"><strong>Give the model's config {inReport ? <>(<code>--model config.json</code>)</> : "(above)"}.</strong> <span class="faint">Without it {percent(unranked.pct_of_step).replace(" ", "\u00a0")} of {of} is not ranked: FLOP and bytes are known for {percent(unranked.cost_pct).replace(" ", "\u00a0")} of the GPU time only</span></li>);
+  const items = doing.map((one) => <li key={one.rows[0]}><strong><Sentence text={one.advice} />.</strong> <span class="faint">{unbroken(one.saves)}</span></li>);
+  if (unranked) items.splice(unranked.place, 0, <li key="model"><strong>Give the model's config {inReport ? <>(<code>--model config.json</code>)</> : "(above)"}.</strong> <span class="faint">{unbroken(unranked.why)}</span></li>);
   return (
     <div class="do">
       <h3>What to do</h3>
@@ -202,7 +203,7 @@ function Hotspots({ page }: { page: ProfilePage }) {
   const table = page.hotspots;
   if (!table) return null;
   return (
-    <Section id="hotspots" title="What to fix first" about={<>Per {meanStep(table.basis)}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : `no bounds: ${table.no_hardware ?? "the GPU is not known"}`}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time.</>}>
+    <Section id="hotspots" title="What to fix first" about={<>Per {meanStep(table.basis)}; {table.hardware ? `an operator should reach ${table.target_pct} % of its bound on ${table.hardware}` : `no bounds: ${table.no_hardware ?? "the GPU is not known"}`}. FLOP and bytes are known for {percent(table.coverage.cost_pct)} of the GPU time of {table.basis.steps ? "these steps" : "the recording"}.</>}>
       {table.hotspots.length ? <Table caption="Hotspots" columns={HOTSPOTS} rows={table.hotspots} most={12} sort={{ id: "saves", down: true }} search={(row) => `${row.operator} ${row.role ?? ""} ${row.kind}`} choice={{ on: (row) => row.role !== null && row.role === selection.role, pick: (row) => row.role !== null && toggle({ role: row.role }) }} detail={(row) => <><p><strong><Sentence text={row.advice} />.</strong></p><p>{row.why}</p>{row.axes && <p class="faint">{axesText(row.axes)}</p>}</>} /> : <p class="about">Nothing to save was found.</p>}
     </Section>
   );
@@ -226,7 +227,7 @@ function Operators({ page }: { page: ProfilePage }) {
   const table = page.operators;
   if (!table) return null;
   return (
-    <Section id="operators" title="Roofline" about={<>Every operator and shape with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}. The area of a point is its share of the GPU time; click one to follow the operator in all views.{!page.roofs && ` No roofs and no bounds: ${page.hotspots?.no_hardware ?? "the GPU is not known; name it with --hardware"}.`} Cost is known for {percent(table.cost_pct)} of the GPU time.</>}>
+    <Section id="operators" title="Roofline" about={<>Every operator and shape of the whole recording with a cost, as a point{page.roofs && ` under the roofs of ${page.roofs.title}${page.roofs.measured ? " (measured)" : ""}`}. The area of a point is its share of the GPU time; click one to follow the operator in all views.{!page.roofs && ` No roofs and no bounds: ${page.hotspots?.no_hardware ?? "the GPU is not known; name it with --hardware"}.`} Cost is known for {percent(table.cost_pct)} of the GPU time of the whole recording.</>}>
       <Roofline rows={table.operators} roofs={page.roofs} />
       {table.operators.length > 0 && <Table caption="Operators and shapes" columns={OPERATORS} rows={table.operators} most={20} sort={{ id: "pct", down: true }} search={(row) => `${row.op} ${row.operator} ${row.category} ${axesText(row.axes)}`} choice={{ on: (row) => row.op === selection.operator && (selection.shape === null || selection.shape === axesText(row.axes)), pick: (row) => toggle({ operator: row.op, shape: axesText(row.axes) }) }} detail={(row) => <p>{row.operator}: {axesText(row.axes)}; {number(row.flop)} FLOP and {bytes(row.bytes)} per call, {number(row.intensity)} FLOP per byte</p>} />}
       {table.no_cost.length > 0 && (
@@ -251,7 +252,7 @@ function Idle({ page, events, range }: Ranged) {
   const total = rows.reduce((sum, one) => sum + one.time_ms, 0);
   const format = timeFormat(rows.map((one) => 1e6 * one.time_ms));
   return (
-    <Section id="idle" title="Why the GPU was idle" about={range.sums ? <>{ms(total)} of idle time in the chosen range; each gap counts for its main cause up to the launch, and as launch from then on.</> : <>{ms(total)} of idle time between the first and the last kernel. The causes add up to it exactly.</>}>
+    <Section id="idle" title="Why the GPU was idle" about={range.sums ? <>{ms(total)} of idle time in the chosen range; each gap counts for its main cause up to the launch, and as launch from then on.</> : <>{ms(total)} of idle time in the whole recording, between its first and its last kernel. The causes add up to it exactly.</>}>
       <div class="scroll">
         <table class="bars">
           <caption class="hidden">Idle time by cause</caption>
@@ -299,7 +300,7 @@ function kernelsIn(events: EventTimeline, sums: RangeSums): KernelRow[] {
 function Kernels({ page, events, range }: Ranged) {
   const selection = useSelection();
   const rows = useMemo(() => (events && range.sums ? kernelsIn(events, range.sums) : page.kernels.kernels), [page, events, range.sums]);
-  const about = range.sums ? <>{counted(rows.reduce((sum, row) => sum + row.calls, 0), "activity").replace("activitys", "activities")} of {rows.length} names in the chosen range of {time(range.sums.to_ns - range.sums.from_ns)}; an activity counts as far as it lies in it.</> : <>{number(page.kernels.calls)} activities of {rows.length + page.kernels_left_out} names, {time(page.kernels.total_ns)} together{page.kernels_left_out ? `; the ${page.kernels_left_out} smallest names are not in this file` : ""}. Open a name to read it whole.</>;
+  const about = range.sums ? <>{counted(rows.reduce((sum, row) => sum + row.calls, 0), "activity").replace("activitys", "activities")} of {rows.length} names in the chosen range of {time(range.sums.to_ns - range.sums.from_ns)}; an activity counts as far as it lies in it.</> : <>{number(page.kernels.calls)} activities of {rows.length + page.kernels_left_out} names, {time(page.kernels.total_ns)} together in the whole recording{page.kernels_left_out ? `; the ${page.kernels_left_out} smallest names are not in this file` : ""}. Open a name to read it whole.</>;
   return (
     <Section id="kernels" title={range.sums ? "Kernels in range" : "Kernels"} about={about}>
       <Table caption="Kernels" columns={KERNELS} rows={rows} most={25} sort={{ id: "total", down: true }} search={(row) => `${row.name} ${row.short_name} ${row.category}`} choice={{ on: (row) => row.short_name === selection.kernel, pick: (row) => toggle({ kernel: row.short_name }) }} />

@@ -25,6 +25,7 @@ from solscope.compare.units import (
     shared_phases,
     steps_unit,
 )
+from solscope.compare.verdict import ComparisonVerdict, decisive, verdict_of
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
@@ -78,6 +79,8 @@ class StepTimes(msgspec.Struct, frozen=True):
     """The part of it that overlaps another activity of the same GPU."""
     idle_ms: float
     """Idle inside the step."""
+    busy_pct: float | None
+    """Share of the step time in which a GPU is busy."""
     requests: float | None
     """Mean number of requests in a step, if annotations state it."""
     tokens: float | None
@@ -104,8 +107,10 @@ class PhaseComparison(ComparedPhase, frozen=True):
 class Comparison(msgspec.Struct, frozen=True):
     """Several profiles side by side."""
 
+    verdict: ComparisonVerdict
     profiles: list[Side]
     phases: list[PhaseComparison]
+    """What the verdict is about first."""
     left_out: list[str]
     """Phases not compared: not every profile has them, or another one was asked for."""
     warnings: list[ProfileWarning]
@@ -123,15 +128,18 @@ def compare_profiles(
         units = [[profile_unit(profile) for profile in profiles]]
     summaries = all(profile.profile.is_aggregate for profile in profiles)
     phases = dict.fromkeys(p for side in profiles for p in phases_of(side))
+    sides = [
+        _side(profile, label, [row[index] for row in units])
+        for index, (profile, label) in enumerate(zip(profiles, labels, strict=True))
+    ]
+    compared = [
+        _phase(p, row, labels, summaries) for p, row in zip(chosen or [phase], units, strict=True)
+    ]
+    told = decisive(sides, compared)
     return Comparison(
-        profiles=[
-            _side(profile, label, [row[index] for row in units])
-            for index, (profile, label) in enumerate(zip(profiles, labels, strict=True))
-        ],
-        phases=[
-            _phase(p, row, labels, summaries)
-            for p, row in zip(chosen or [phase], units, strict=True)
-        ],
+        verdict=verdict_of(sides, compared),
+        profiles=sides,
+        phases=sorted(compared, key=lambda one: told is not None and one is not told.phase),
         left_out=[p or "(not known)" for p in phases if chosen and p not in chosen],
         warnings=list(comparison_warnings(profiles, labels, phase, chosen, units)),
     )
@@ -208,11 +216,12 @@ def _step_times(unit: Unit) -> StepTimes | None:
     def mean(ns: int) -> float:
         return ns / unit.divisor / 1e6
 
+    time_ms = int(extent.sum()) / unit.count / 1e6 + unit.gap_ms
     return StepTimes(
         count=unit.count,
         basis=unit.usual.basis,
         devices=unit.devices,
-        time_ms=int(extent.sum()) / unit.count / 1e6 + unit.gap_ms,
+        time_ms=time_ms,
         mean_ms=int(extent.sum()) / unit.count / 1e6,
         p50_ms=_quantile(extents, 0.5) or 0.0,
         p90_ms=_quantile(extents, 0.9),
@@ -222,6 +231,7 @@ def _step_times(unit: Unit) -> StepTimes | None:
         gpu_ms=mean(unit.gpu_ns),
         overlapped_ms=mean(unit.overlapped_ns),
         idle_ms=mean(unit.idle_ns),
+        busy_pct=percent_of(mean(unit.gpu_ns - unit.overlapped_ns), time_ms),
         requests=_mean(unit.steps["requests"]),
         tokens=_mean(unit.steps["tokens"]),
     )

@@ -10,7 +10,7 @@ from solscope.attribution import Attributed
 from solscope.compare.kernels import KernelComparison, compare_kernels
 from solscope.compare.profiles import Comparison, compare_profiles
 from solscope.errors import InputError, UsageError
-from solscope.pages.headline import Headline, decisive, of_comparison
+from solscope.pages.headline import Headline, of_comparison
 from solscope.views.layers import LayerTable, layers
 from solscope.views.summary import Summary, summarize
 
@@ -36,18 +36,13 @@ def comparison_page(profiles: Sequence[Attributed], labels: Sequence[str]) -> Co
     """Several profiles, aligned by phase, layer and role; what the headline is about first."""
     table, reason = _layers(profiles, labels)
     comparison = compare_profiles(profiles, labels)
-    told = decisive(comparison)
-    first = None if told is None else told[0].phase
-    comparison = msgspec.structs.replace(
-        comparison, phases=sorted(comparison.phases, key=lambda phase: phase.phase != first)
-    )
     return ComparisonPage(
         title=" · ".join(labels),
         headline=of_comparison(comparison),
         comparison=comparison,
         layers=table,
         no_layers=reason,
-        kernels=_kernels(profiles, first),
+        kernels=_kernels(profiles, comparison.phases[0].phase),
         summaries=[summarize(profile) for profile in profiles],
     )
 

@@ -6,14 +6,13 @@ are the headlines of pages that show several things at once.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 import msgspec
 
 from solscope.bench.results import words
 from solscope.bench.results.score import Score
-from solscope.compare.profiles import Comparison, PhaseComparison
+from solscope.compare.profiles import Comparison
 from solscope.corpus.queries.importance import Importance
 from solscope.pages.severity import Severity
 from solscope.text import as_percent
@@ -22,18 +21,13 @@ from solscope.views.ranks import RunRanks
 from solscope.views.runs import Run
 from solscope.views.verdict import Figure
 
-SAME = 0.01
-"""Step times that differ by less are called alike."""
-FACTOR = 1.5
-"""From this ratio on, how many times as long is said in place of percent."""
-
 
 class Headline(msgspec.Struct, frozen=True):
     """The first thing to read on a page."""
 
     sentence: str
     figures: list[Figure]
-    """At most three, in ms or %, about the same things as the sentence."""
+    """At most three, about the same things as the sentence."""
     severity: Severity
     advice: str | None = None
     """What to do about it, in one sentence, with the command where one helps; null where nothing
@@ -44,169 +38,15 @@ class Headline(msgspec.Struct, frozen=True):
 
 
 def of_comparison(comparison: Comparison) -> Headline:
-    """The phase that makes a profile slower or faster than the first one, and where the time goes.
-
-    It makes no claim about significance: that takes a diagnosis.
-    """
-    first = comparison.profiles[0]
-    told = decisive(comparison)
-    if told is None:
-        return Headline(
-            "The profiles have no steps that can be compared: totals of whole recordings are "
-            "shown, whose work may differ. Compare shares, not speed.",
-            [],
-            "attention",
-        )
-    phase, profile_index = told
-    label = comparison.profiles[profile_index].label
-    before, after = _both_ms(phase, profile_index)
-    if _alike(before, after):
-        sentence = f"{label} takes {_ms(after)} per {_step_of(phase)}, within {as_percent(SAME)} of"
-        return Headline(
-            f"{sentence} {first.label} ({_ms(before)}).{_others_alike(comparison)}",
-            _figures(first.label, before, label, after),
-            "neutral",
-        )
-    sentence = (
-        f"{_step_of(phase).capitalize()}s of {label} take {_longer(before, after)} "
-        f"those of {first.label}: {_ms(after)} instead of {_ms(before)}"
-        f"{_main_part(phase, label, after - before)}.{_other_phases(comparison, told)}"
-    )
-    paths = [first.path, comparison.profiles[profile_index].path]
-    if after < before:
-        paths.reverse()
+    """The verdict of a comparison; one about steps that differ asks why."""
+    found = comparison.verdict
+    alike = found.next is None and found.figures
     return Headline(
-        sentence,
-        _figures(first.label, before, label, after),
-        "attention",
-        f"See why they differ: `solscope diagnose {shlex.join(paths)}`",
+        found.sentence,
+        found.figures,
+        "neutral" if alike else "attention",
+        None if found.next is None else f"See why they differ: `{found.next}`",
     )
-
-
-_PARTS = {
-    "idle": "idle time of the GPU",
-    "gap": "gaps between steps",
-    "overlapped": "overlap of kernels",
-}
-"""Names of what is not work, in words."""
-
-
-def _main_part(phase: PhaseComparison, label: str, diff_ms: float) -> str:
-    """What most of a difference is, if it is one thing; else the largest part of it."""
-    same_way = [
-        difference
-        for difference in phase.differences
-        if difference.profile == label and difference.diff_ms * diff_ms > 0
-    ]
-    if not same_way:
-        return ""
-    main = max(same_way, key=lambda difference: abs(difference.diff_ms))
-    name = _PARTS.get(main.name, main.name) if main.by == "time" else main.name
-    much = "most of it" if 2 * abs(main.diff_ms) >= abs(diff_ms) else "the largest part"
-    return f"; {much} is {name} ({main.diff_ms:+,.2f} ms)"
-
-
-def _other_phases(comparison: Comparison, told: tuple[PhaseComparison, int]) -> str:
-    """What became of the steps that the sentence is not about."""
-    phase_told, profile_index = told
-    sentences = []
-    for phase in comparison.phases:
-        before, after = _step_ms(phase, 0), _step_ms(phase, profile_index)
-        if phase is phase_told or before is None or after is None:
-            continue
-        change = _longer(before, after).removesuffix(" as").removesuffix(" than")
-        if _alike(before, after):
-            change = f"as long, within {as_percent(SAME)}"
-        sentences.append(f" {_step_of(phase).capitalize()}s take {change}.")
-    return "".join(sentences)
-
-
-def _others_alike(comparison: Comparison) -> str:
-    """Where a sentence calls steps alike, the others that are compared are so too."""
-    if len(_changes(comparison)) == 1:
-        return ""
-    return f" All other steps that can be compared are within {as_percent(SAME)} as well."
-
-
-def _longer(before: float, after: float) -> str:
-    """`4.2 times as long as`, `8 % longer than`, `24 % less time than`; `longer than` nothing."""
-    if not before:
-        return "longer than"
-    if after >= FACTOR * before:
-        return f"{after / before:.1f} times as long as"
-    change = as_percent(abs(after - before) / before)
-    return f"{change} {'longer' if after > before else 'less time'} than"
-
-
-def _alike(before: float, after: float) -> bool:
-    return abs(after - before) <= SAME * before
-
-
-def _step_of(phase: PhaseComparison) -> str:
-    return f"{phase.phase} step" if phase.phase else "step"
-
-
-def _figures(first: str, before: float, other: str, after: float) -> list[Figure]:
-    change = 100 * abs(after - before) / before if before else None
-    name = "longer by" if after > before else "shorter by"
-    if _alike(before, after):
-        name = "difference"
-    return [
-        Figure(first, before, "ms"),
-        Figure(other, after, "ms"),
-        *([] if change is None else [Figure(name, change, "%")]),
-    ]
-
-
-def decisive(comparison: Comparison) -> tuple[PhaseComparison, int] | None:
-    """The phase and the profile with the largest loss or gain of time, of those not alike.
-
-    A phase counts by the share of its profile's time that it adds over all its steps, and not by
-    the difference of one step: rare steps that take long would hide what most steps do. Steps that
-    are alike count only where all are: many of them would hide rare ones that differ.
-    """
-    changes = _changes(comparison)
-    if not changes:
-        return None
-    _, _, phase, profile_index = max(changes, key=lambda change: change[:2])
-    return phase, profile_index
-
-
-def _changes(comparison: Comparison) -> list[tuple[bool, float, PhaseComparison, int]]:
-    """Whether the steps of each phase and profile differ, and the share of time that makes."""
-    changes = []
-    for profile_index in range(1, len(comparison.profiles)):
-        compared = [
-            (phase, before, after, after_steps.count)
-            for phase in comparison.phases
-            if (before := _step_ms(phase, 0)) is not None
-            and (after_steps := phase.steps[profile_index]) is not None
-            and (after := after_steps.time_ms) is not None
-        ]
-        all_ms = sum(count * before for _, before, _, count in compared) or 1.0
-        changes += [
-            (
-                not _alike(before, after),
-                count * abs(after - before) / all_ms,
-                phase,
-                profile_index,
-            )
-            for phase, before, after, count in compared
-        ]
-    return changes
-
-
-def _both_ms(phase: PhaseComparison, profile_index: int) -> tuple[float, float]:
-    """Step times of a phase that both have."""
-    before, after = _step_ms(phase, 0), _step_ms(phase, profile_index)
-    assert before is not None
-    assert after is not None
-    return before, after
-
-
-def _step_ms(phase: PhaseComparison, profile_index: int) -> float | None:
-    times = phase.steps[profile_index]
-    return None if times is None else times.time_ms
 
 
 def of_ranks(run: Run, table: RunRanks, longest: Sequence[int]) -> Headline:
@@ -320,7 +160,3 @@ def of_importance(importance: Importance) -> Headline:
         sentence += f"; {most.key} has the most to recover ({share} of GPU time)"
         figures.append(Figure(f"recoverable of {most.key}", most.recoverable_pct or 0.0, "%"))
     return Headline(f"{sentence}.", figures, "neutral")
-
-
-def _ms(value: float) -> str:
-    return f"{value:,.2f} ms"

@@ -22,11 +22,15 @@ from solscope.views.core_wait import lacks_core_pct
 from solscope.views.device_time import DeviceTime
 from solscope.views.typical_step import COPIES, TypicalStep, typical_step
 from solscope.views.verdict_words import (
+    IDLE_WORDS,
     by_class,
+    idle_name,
     main_of,
+    mean_of,
     micro_text,
     percent_text,
     shares_of,
+    step_name,
     three_largest,
 )
 
@@ -77,31 +81,15 @@ KINDS: dict[Kind, str] = {
     "no_gpu_work": "no GPU work",
 }
 """Each kind of verdict in a word or two, for tables of many profiles."""
-_IDLE: dict[str, tuple[Kind, str, str]] = {
-    "host": ("host_bound", "", "waiting for the host"),
-    "sync": (
-        "sync",
-        "it waits while the host is in a synchronizing call",
-        "in synchronizing calls",
-    ),
-    "alloc": (
-        "alloc",
-        "it waits while the host allocates or frees memory",
-        "in memory allocation",
-    ),
-    "launch": (
-        "launch_latency",
-        "the next kernel is launched but has not started",
-        "between launch and start",
-    ),
-    "graph": (
-        "graph_gaps",
-        "nothing runs between the kernels of a graph",
-        "between kernels of a graph",
-    ),
-    "unlinked": ("unexplained_idle", "it is idle, and why is not known", "for unknown reasons"),
+_IDLE: dict[str, tuple[Kind, str]] = {
+    "host": ("host_bound", ""),
+    "sync": ("sync", "it waits while the host is in a synchronizing call"),
+    "alloc": ("alloc", "it waits while the host allocates or frees memory"),
+    "launch": ("launch_latency", "the next kernel is launched but has not started"),
+    "graph": ("graph_gaps", "nothing runs between the kernels of a graph"),
+    "unlinked": ("unexplained_idle", "it is idle, and why is not known"),
 }
-"""Causes of idle time: the verdict, its clause, and what comes after "idle for 3 ms"."""
+"""Causes of idle time: the verdict, and its clause."""
 _ON_HOST: tuple[Kind, ...] = ("host_bound", "launch_bound", "sync", "alloc", "mixed_idle")
 """Verdicts that the work of a profiler on the host can cause."""
 
@@ -111,7 +99,9 @@ class Figure(msgspec.Struct, frozen=True):
 
     name: str
     value: float
-    unit: Literal["ms", "%"]
+    unit: Literal["ms", "%", "×"]
+    scope: str = ""
+    """What the value is of, or which steps it is the mean of; empty where the name says it."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -172,7 +162,8 @@ class _Sentence:
         }
         ranked = sorted(causes.items(), key=lambda item: -item[1])
         cause, time = ranked[0]
-        kind, clause, label = _IDLE[cause]
+        kind, clause = _IDLE[cause]
+        label = idle_name(cause)
         if cause == "host" and self._launch_bound():
             kind = "launch_bound"
         idle = step.wall_ns - step.busy_ns
@@ -189,7 +180,7 @@ class _Sentence:
             sentence += (
                 f"; communication that no compute hides takes {self._ms(step.exposed_comm_ns)} ms"
             )
-        return self._made(kind, f"{self._busy_for()}; {sentence}", Figure(label, time / 1e6, "ms"))
+        return self._made(kind, f"{self._busy_for()}; {sentence}", self._part(label, time))
 
     def _mixed_idle(self, ranked: Sequence[tuple[str, float]]) -> str:
         """No cause holds most of the idle time: the largest, until most of it is named."""
@@ -199,7 +190,7 @@ class _Sentence:
         for cause, time in ranked:
             if named >= 0.8 * idle or len(parts) == 3:
                 break
-            parts.append(f"{self._ms(time)} ms {_IDLE[cause][2]}")
+            parts.append(f"{self._ms(time)} ms {IDLE_WORDS[cause]}")
             named += time
         return f"it is idle for {self._of_wall(idle)}: {', '.join(parts)}"
 
@@ -219,7 +210,7 @@ class _Sentence:
         if lacking is not None:
             return (
                 f", whose main thread is ready to run but has no core for {percent_text(lacking)} "
-                "of the time"
+                "of the recording"
             )
         if kind == "launch_bound":
             only_kernels = self.step.kernels == self.step.activities
@@ -251,7 +242,7 @@ class _Sentence:
     def _comm(self) -> Verdict:
         time = self.step.exposed_comm_ns
         what = main_of(self.step.comm_ns)
-        figure = Figure("exposed communication", time / 1e6, "ms")
+        figure = self._part("exposed communication", time)
         name = "communication" if what is None else what.replace("_", "-")
         return self._exposed("exposed_comm", name, time, figure)
 
@@ -264,7 +255,7 @@ class _Sentence:
                 what = COPIES[direction]
             else:
                 main = f", {self._ms(part)} ms of that {COPIES[direction]}"
-        figure = Figure("exposed copies", self.step.exposed_copy_ns / 1e6, "ms")
+        figure = self._part("exposed copies", self.step.exposed_copy_ns)
         return self._exposed("exposed_copies", what, time, figure, main)
 
     def _exposed(
@@ -288,7 +279,7 @@ class _Sentence:
         shares = shares_of(by_class(self.step.category_ns))
         first, pct = next(iter(shares.items()))
         sentence = f"{self._busy_for()} ({self._ms(self.step.wall_ns)} ms)"
-        figure = Figure(first, pct, "%")
+        figure = Figure(first, pct, "%", f"of the GPU time in {self._scope()}")
         if pct >= DOMINANT_PCT:
             return self._made(
                 "gpu_bound", f"{sentence}; {percent_text(pct)} of its GPU time is {first}", figure
@@ -310,8 +301,8 @@ class _Sentence:
             kind=kind,
             sentence=f"{sentence}{self._caveats(kind)}.",
             figures=[
-                Figure("step" if step.basis.steps else "recording", step.wall_ns / 1e6, "ms"),
-                Figure(name, self._pct(time), "%"),
+                Figure(step_name(step.basis), step.wall_ns / 1e6, "ms", mean_of(step.basis)),
+                Figure(name, self._pct(time), "%", f"of {self._scope()}"),
                 figure,
             ],
             next=f"solscope {look} {shlex.quote(self.attributed.profile.path)}",
@@ -346,6 +337,14 @@ class _Sentence:
         if any(warning.code == "truncated" for warning in self.attributed.profile.warnings):
             caveats += "; the file is truncated, so this covers only its first part"
         return caveats
+
+    def _part(self, name: str, time_ns: float) -> Figure:
+        """A part of the step."""
+        return Figure(name, time_ns / 1e6, "ms", f"of {self._scope()}")
+
+    def _scope(self) -> str:
+        """What all figures are about."""
+        return "the step" if self.step.basis.steps else "the recording"
 
     def _busy_for(self) -> str:
         busy = percent_text(self._pct(self.step.busy_ns))
@@ -398,7 +397,10 @@ def _without_timeline(attributed: Attributed) -> Verdict:
     return Verdict(
         kind="no_timeline",
         sentence=f"{what}; a summary has no timeline, so idle time is not known.",
-        figures=[Figure("kernel time", total / 1e6, "ms"), Figure(first, pct, "%")],
+        figures=[
+            Figure("kernel time", total / 1e6, "ms", "of the whole recording"),
+            Figure(first, pct, "%", "of the kernel time"),
+        ],
         next=f"solscope kernels {shlex.quote(profile.path)}",
         busy_pct=None,
         phase=None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from solscope.attribution.usual_steps import StepBasis
+
 CLASSES = {
     "gemm": "GEMMs",
     "moe": "MoE kernels",
@@ -26,6 +28,42 @@ CLASSES = {
     "other": "unclassified kernels",
 }
 """How a sentence names a category, where its own name would not do."""
+IDLE_WORDS = {
+    "host": "waiting for the host",
+    "sync": "in synchronizing calls",
+    "alloc": "in memory allocation",
+    "launch": "between launch and start",
+    "graph": "between kernels of a graph",
+    "unlinked": "for unknown reasons",
+}
+"""What comes after "idle for 3 ms", by cause."""
+
+
+def idle_name(cause: str) -> str:
+    """A part of the idle time as a name of its own."""
+    return IDLE_WORDS[cause] if cause == "host" else f"idle {IDLE_WORDS[cause]}"
+
+
+def step_name(basis: StepBasis) -> str:
+    """What a number per step is about: `decode step`, `step`, or `recording`."""
+    if not basis.steps:
+        return "recording"
+    return f"{basis.phase} step" if basis.phase else "step"
+
+
+def mean_of(basis: StepBasis, *, named: bool = False) -> str:
+    """Which of them: `mean of 16 of 17 steps`, `the only one`, `first activity to last`.
+
+    `named` adds the phase, where nothing beside it does.
+    """
+    if not basis.steps:
+        return "first activity to last"
+    step = step_name(basis) if named else "step"
+    if basis.of == 1:
+        return f"the only {step if named else 'one'}"
+    of = "" if basis.steps == basis.of else f" of {basis.of:,}"
+    mean = "" if basis.steps == 1 else "mean of "
+    return f"{mean}{basis.steps:,}{of} {step}s"
 
 
 def by_class(times: Mapping[str, float]) -> dict[str, float]:
@@ -63,6 +101,20 @@ def percent_text(pct: float) -> str:
     if 0 < pct < 0.05:
         return "<0.1 %"
     return ">99.9 %" if 99.95 <= pct < 100 else f"{pct:.1f} %"
+
+
+def of_step_text(time_us: float, step_ms: float) -> str:
+    """A part of a step beside the step: `63.61 of 84.49 ms`."""
+    part, _ = in_step(time_us, step_ms).split(" ")
+    return f"{part} of {in_step(1e3 * step_ms, step_ms)}"
+
+
+def in_step(time_us: float, step_ms: float, *, signed: bool = False) -> str:
+    """A time in the unit and with the digits of the step that it is a part of."""
+    scale, unit = (1e-3, "ms") if step_ms >= 1 else (1.0, "µs")
+    whole = round(1e3 * step_ms * scale, 3)
+    digits = 1 if whole >= 100 else 2 if whole >= 10 else 3
+    return f"{time_us * scale:{'+' if signed else ''},.{digits}f} {unit}"
 
 
 def micro_text(time_ns: float) -> str:

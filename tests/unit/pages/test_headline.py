@@ -8,6 +8,7 @@ from solscope import attribute
 from solscope.bench.results.files import read_results
 from solscope.bench.results.leaderboard import leaderboard
 from solscope.compare.profiles import compare_profiles
+from solscope.compare.verdict import verdict_of
 from solscope.pages.comparison import comparison_page
 from solscope.pages.headline import of_bench, of_comparison
 from solscope.pages.ranks import ranks_pages
@@ -35,26 +36,32 @@ def test_a_comparison_begins_with_the_difference_of_step_times() -> None:
     before, after = (one.time_ms for one in phase.steps if one is not None)
     assert after > before
     found = of_comparison(comparison)
-    assert found.sentence.startswith("Steps of slow take 40 % longer than those of normal: ")
-    assert f"{after:,.2f} ms instead of {before:,.2f} ms" in found.sentence
-    main = max(phase.differences, key=lambda one: one.diff_ms)
-    assert f"is {main.name} ({main.diff_ms:+,.2f} ms)" in found.sentence
-    assert [figure.value for figure in found.figures] == pytest.approx(
-        [before, after, 100 * (after - before) / before]
+    assert found.sentence == (
+        "Steps of slow take 1.40 times as long as those of normal: 1.400 ms instead of 1.000 ms "
+        "(all of it softmax)."
     )
+    main = max(phase.differences, key=lambda one: one.diff_ms)
+    assert main.diff_ms == pytest.approx(0.4)
+    assert [figure.value for figure in found.figures] == pytest.approx(
+        [before, after, after / before]
+    )
+    scope = "mean of 4 of 5 steps"
+    assert [figure.scope for figure in found.figures] == [scope, scope, "of the step"]
     assert found.advice == "See why they differ: `solscope diagnose made.json made.json`"
     assert found.severity == "attention"
 
 
 def test_a_faster_profile_takes_less() -> None:
     comparison = compare_profiles([run_of(1_400, 450), run_of(1_000, 50)], ["slow", "normal"])
-    assert " less time than those of slow" in of_comparison(comparison).sentence
+    assert " 0.71 times as long as those of slow" in of_comparison(comparison).sentence
 
 
 def test_steps_that_take_as_long_are_called_alike() -> None:
     found = of_comparison(compare_profiles([run_of(1_000, 50), run_of(1_001, 51)], ["a", "b"]))
-    assert found.sentence == "b takes 1.00 ms per step, within 1 % of a (1.00 ms)."
-    assert [figure.name for figure in found.figures] == ["a", "b", "difference"]
+    assert found.sentence == (
+        "Steps of b take as long as those of a, within 1 %: 1.001 ms and 1.000 ms."
+    )
+    assert [figure.name for figure in found.figures] == ["a", "b", "times as long"]
     assert (found.advice, found.severity) == (None, "neutral")
 
 
@@ -130,9 +137,23 @@ def test_a_comparison_is_about_the_steps_that_cost_most_in_all() -> None:
     comparison = compare_profiles([phased(100, 1_000), phased(200, 1_300)], ["a", "b"])
     assert {phase.phase for phase in comparison.phases} == {"decode", "mixed"}
     found = of_comparison(comparison)
-    assert found.sentence.startswith("Decode steps of b take 2.0 times as long as those of a: ")
-    assert found.sentence.endswith(" Mixed steps take 30 % longer.")
-    assert [figure.name for figure in found.figures] == ["a", "b", "longer by"]
+    assert found.sentence.startswith("Decode steps of b take 2.00 times as long as those of a: ")
+    assert found.sentence.endswith(" Mixed steps take 1.30 times as long.")
+    assert [figure.name for figure in found.figures] == ["a", "b", "times as long"]
+    assert [figure.scope for figure in found.figures] == [
+        "mean of 7 of 8 decode steps",
+        "mean of 7 of 8 decode steps",
+        "of the decode step",
+    ]
+    assert comparison.phases[0].phase == "decode"
+
+
+def test_parts_of_a_difference_are_all_of_it() -> None:
+    """More idle time than the step takes longer: the rest is shorter, and is said beside it."""
+    comparison = compare_profiles([run_of(1_000, 500), run_of(1_400, 450)], ["a", "b"])
+    assert comparison.verdict.sentence.endswith(
+        "(GPU idle between steps +0.450 ms, all else -0.050 ms)."
+    )
 
 
 def test_many_steps_that_are_alike_do_not_hide_rare_ones_that_differ() -> None:
@@ -140,7 +161,7 @@ def test_many_steps_that_are_alike_do_not_hide_rare_ones_that_differ() -> None:
     comparison = compare_profiles([phased(100_000, 300), phased(100_900, 900)], ["a", "b"])
     found = of_comparison(comparison)
     assert found.sentence.startswith(
-        "Mixed steps of b take 3.0 times as long as those of a: 0.90 ms instead of 0.30 ms"
+        "Mixed steps of b take 3.00 times as long as those of a: 900.0 µs instead of 300.0 µs"
     )
     assert found.sentence.endswith(" Decode steps take as long, within 1 %.")
     assert found.severity == "attention"
@@ -150,10 +171,10 @@ def test_all_steps_are_called_alike_only_if_they_are() -> None:
     run = phased(100, 1_000)
     found = of_comparison(compare_profiles([run, run], ["a", "b"]))
     assert found.sentence == (
-        "b takes 0.10 ms per decode step, within 1 % of a (0.10 ms). "
-        "All other steps that can be compared are within 1 % as well."
+        "Decode steps of b take as long as those of a, within 1 %: 100.0 µs and 100.0 µs. "
+        "So do all other steps that can be compared."
     )
-    assert (found.figures[2].name, found.figures[2].value) == ("difference", 0)
+    assert (found.figures[2].name, found.figures[2].value) == ("times as long", 1)
     assert found.severity == "neutral"
 
 
@@ -164,8 +185,8 @@ def test_steps_that_took_no_time_before_take_longer() -> None:
         first, second = phase.steps
         assert first is not None
         phases.append(replace(phase, steps=[replace(first, time_ms=0.0), second]))
-    found = of_comparison(replace(comparison, phases=phases))
-    assert found.sentence.startswith("Mixed steps of b take longer than those of a: 2.00 ms ")
+    found = verdict_of(comparison.profiles, phases)
+    assert found.sentence.startswith("Mixed steps of b take longer than those of a: 2.000 ms ")
     assert found.sentence.endswith(" Decode steps take longer.")
     assert [figure.name for figure in found.figures] == ["a", "b"]
 

@@ -39,10 +39,10 @@ def waiting(**shares: float) -> solscope.Attributed:
 def test_a_host_without_a_core_is_what_the_gpu_waits_for() -> None:
     run = waiting(runq_ns=0.7, oncpu_ns=0.3)
     assert core_wait_pct(run) == pytest.approx(70)
-    assert "has no core for 70 % of the time" in summarize(run).verdict.sentence
+    assert "has no core for 70 % of the recording" in summarize(run).verdict.sentence
     row = next(row for row in hotspots(run).hotspots if row.operator == "host")
     assert row.advice == advice.NO_CORE
-    assert "no core for 70 % of time" in row.why
+    assert "no core for 70 % of the recording" in row.why
 
 
 @pytest.mark.parametrize("shares", [{}, {"runq_ns": 0.02, "oncpu_ns": 0.9}])
@@ -59,7 +59,7 @@ def test_a_missing_core_is_the_reason_only_for_most_of_the_waiting() -> None:
     below, above = waiting(runq_ns=0.53, oncpu_ns=0.3), waiting(runq_ns=0.55, oncpu_ns=0.3)
     assert "core" not in summarize(below).verdict.sentence
     assert advice.NO_CORE not in [row.advice for row in hotspots(below).hotspots]
-    assert "has no core for 55 % of the time" in summarize(above).verdict.sentence
+    assert "has no core for 55 % of the recording" in summarize(above).verdict.sentence
     assert advice.NO_CORE in [row.advice for row in hotspots(above).hotspots]
 
 

@@ -369,6 +369,11 @@ def test_rows_with_one_remedy_are_one_thing_to_do() -> None:
     )
     assert (first.advice, first.rows) == (advice.SLOW_LAUNCHES, [1, 3])
     assert (first.recoverable_us, first.recoverable_pct_of_step) == (510, 51)
+    # The sum beside its parts, so that each can be found in the verdict.
+    assert first.saves == (
+        "Saves at most 0.510 of 2.059 ms of the recording: 0.400 ms waiting for the host + "
+        "0.110 ms idle between launch and start"
+    )
     # What is not worth a line of its own is not named beside others.
     assert (second.advice, second.rows) == (advice.COPIES["HtoD"], [2, 4])
 
@@ -385,14 +390,18 @@ def test_a_command_to_do_names_the_profile() -> None:
 
 
 def test_a_config_is_asked_for_before_what_concerns_less_of_the_step() -> None:
-    doing = [ToDo("a", [1], 500, 50), ToDo("b", [2], 50, 5)]
+    doing = [ToDo("a", [1], 500, 50, ""), ToDo("b", [2], 50, 5, "")]
     for known, place in ((0, 0), (40, 1), (49, 1), (60, None)):
         table = msgspec.structs.replace(
             hotspots(made()), step_ms=10, coverage=HotspotCoverage(cost_pct=known)
         )
         # The GPU is busy for 6 of 10 ms: 60 % of a step, of which a part is not known.
         lost = 60 * (100 - known) / 100
-        expected = None if place is None else Unranked(known, lost, place)
+        why = (
+            f"Without it {lost / 10:.2f} of 10.00 ms of the recording are not ranked: FLOP and "
+            f"bytes are known for only {known:.1f} % of its GPU time"
+        )
+        expected = None if place is None else Unranked(known, lost, place, why)
         assert unranked(table, doing, 6.0) == expected
 
 

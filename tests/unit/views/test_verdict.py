@@ -56,8 +56,8 @@ def step(start: int, dur: int) -> dict[str, Any]:
     return event("annotation", "decode_step", start - 2000, dur)
 
 
-def figures(found: Verdict) -> dict[str, tuple[float, str]]:
-    return {one.name: (round(one.value, 6), one.unit) for one in found.figures}
+def figures(found: Verdict) -> dict[str, tuple[float, str, str]]:
+    return {one.name: (round(one.value, 6), one.unit, one.scope) for one in found.figures}
 
 
 # --- Idle time
@@ -74,9 +74,9 @@ def test_launch_bound() -> None:
         "launches a kernel every 96 µs while one runs for 10 µs (launch-bound)."
     )
     assert figures(found) == {
-        "step": (1.91, "ms"),
-        "GPU busy": (round(100 * 0.2 / 1.91, 6), "%"),
-        "waiting for the host": (round(19 * 0.089, 6), "ms"),
+        "decode step": (1.91, "ms", "the only one"),
+        "GPU busy": (round(100 * 0.2 / 1.91, 6), "%", "of the step"),
+        "waiting for the host": (round(19 * 0.089, 6), "ms", "of the step"),
     }
     assert found.next == "solscope hotspots made.json"
     assert (found.phase, found.steps) == ("decode", 1)
@@ -104,6 +104,7 @@ def test_time_between_steps_counts_and_is_named() -> None:
         "of that between steps."
     )
     assert found.steps == 2
+    assert figures(found)["decode step"] == (4.0, "ms", "mean of 2 of 3 steps")
 
 
 def test_synchronizing_call() -> None:
@@ -150,7 +151,7 @@ def test_several_causes_are_listed() -> None:
     ]
     found = verdict(step(0, 10 * MS), *events)
     assert found.kind == "mixed_idle"
-    assert figures(found)["idle"] == (7.0, "ms")
+    assert figures(found)["idle"] == (7.0, "ms", "of the step")
     assert found.sentence == (
         "The GPU is busy for 30 % of the decode step; it is idle for 7.0 of 10.0 ms: 4.0 ms "
         "waiting for the host, 3.0 ms between launch and start."
@@ -179,7 +180,11 @@ def test_exposed_communication_names_the_collective() -> None:
         "The GPU computes for 40 % of the decode step; 6.0 of 10.0 ms are all-reduce that no "
         "compute hides."
     )
-    assert [one.name for one in found.figures] == ["step", "GPU computes", "exposed communication"]
+    assert [one.name for one in found.figures] == [
+        "decode step",
+        "GPU computes",
+        "exposed communication",
+    ]
 
 
 def test_hidden_communication_is_no_loss() -> None:
@@ -212,7 +217,7 @@ def test_copies_of_the_main_direction_are_a_part_of_the_figure() -> None:
         "Each GPU computes for 10 % of the recording; 9.0 of 10.0 ms are memory copies that no "
         "compute hides, 8.0 ms of that copies from host to GPU (mean of 2 GPUs)."
     )
-    assert figures(found)["exposed copies"] == (9.0, "ms")
+    assert figures(found)["exposed copies"] == (9.0, "ms", "of the recording")
 
 
 def test_copies_share_exposed_time() -> None:

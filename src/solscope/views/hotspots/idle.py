@@ -115,7 +115,10 @@ def _for_lack_of_a_core(attributed: Attributed, row: Hotspot, window: Window) ->
     lacking = lacks_core_pct(attributed, window.step_ns, 1e3 * row.time_us)
     if lacking is None:
         return row
-    why = f"{row.why}; its main thread is ready to run but has no core for {lacking:.0f} % of time"
+    why = (
+        f"{row.why}; its main thread is ready to run but has no core for {lacking:.0f} % of the "
+        "recording"
+    )
     return msgspec.structs.replace(row, advice=advice.NO_CORE, why=why)
 
 

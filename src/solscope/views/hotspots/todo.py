@@ -7,8 +7,10 @@ import shlex
 
 import msgspec
 
+from solscope.text import shorten
 from solscope.views.hotspots.advice import remedy_of
-from solscope.views.hotspots.base import HotspotTable
+from solscope.views.hotspots.base import Hotspot, HotspotTable
+from solscope.views.verdict_words import idle_name, in_step, of_step_text
 
 MOST = 3
 """Things to do."""
@@ -16,6 +18,8 @@ WORTH_PCT = 1.0
 """Share of a step that a thing to do saves at least."""
 COSTED_PCT = 50.0
 """Below this share of the GPU time with a known cost, the work list says little about operators."""
+NAME_WIDTH = 60
+"""Characters of the name of a row."""
 OF_ONE_PROFILE = re.compile(r"`solscope (host|memory)`")
 
 
@@ -29,6 +33,8 @@ class ToDo(msgspec.Struct, frozen=True):
     recoverable_us: float
     """Of a step, all rows together: their savings add up."""
     recoverable_pct_of_step: float
+    saves: str
+    """The same in words: how much of the step, and which rows that is the sum of."""
 
 
 def to_do(table: HotspotTable) -> list[ToDo]:
@@ -54,7 +60,30 @@ def _joined(table: HotspotTable, indices: list[int]) -> ToDo:
         rows=[row.rank for row in named],
         recoverable_us=sum(row.recoverable_us for row in named),
         recoverable_pct_of_step=sum(row.recoverable_pct_of_step for row in named),
+        saves=_saves(table, named),
     )
+
+
+def _saves(table: HotspotTable, rows: list[Hotspot]) -> str:
+    whole = of_step_text(sum(row.recoverable_us for row in rows), table.step_ms)
+    saved = f"Saves at most {whole} of {_whole(table)}"
+    if len(rows) == 1:
+        return f"{saved} ({_name(rows[0])})"
+    parts = (f"{in_step(row.recoverable_us, table.step_ms)} {_name(row)}" for row in rows)
+    return f"{saved}: {' + '.join(parts)}"
+
+
+def _whole(table: HotspotTable) -> str:
+    return "the step" if table.basis.steps else "the recording"
+
+
+def _name(row: Hotspot) -> str:
+    """A row in the words of the verdict."""
+    if row.kind == "idle":
+        return idle_name(row.operator)
+    kind = {"operator": "", "comm": "communication: "}.get(row.kind, f"{row.kind}: ")
+    role = f", {row.role}" if row.role and row.role != row.operator else ""
+    return f"{shorten(kind + row.operator, NAME_WIDTH)}{role}"
 
 
 class Unranked(msgspec.Struct, frozen=True):
@@ -66,6 +95,8 @@ class Unranked(msgspec.Struct, frozen=True):
     """GPU time without them."""
     place: int
     """How many things to do are about more of a step than this."""
+    why: str
+    """The same in words."""
 
 
 def unranked(table: HotspotTable, doing: list[ToDo], gpu_ms: float | None) -> Unranked | None:
@@ -77,4 +108,11 @@ def unranked(table: HotspotTable, doing: list[ToDo], gpu_ms: float | None) -> Un
     if known is None or known >= COSTED_PCT or gpu_ms is None or not table.step_ms:
         return None
     lost = (100 - known) * gpu_ms / table.step_ms
-    return Unranked(known, lost, sum(one.recoverable_pct_of_step >= lost for one in doing))
+    return Unranked(
+        cost_pct=known,
+        pct_of_step=lost,
+        place=sum(one.recoverable_pct_of_step >= lost for one in doing),
+        why=f"Without it {of_step_text(10 * lost * table.step_ms, table.step_ms)} of "
+        f"{_whole(table)} are not ranked: FLOP and bytes are known for only {known:.1f} % of its "
+        "GPU time",
+    )

@@ -23,7 +23,10 @@ __all__ = ["KernelComparisons", "blocks", "compare_parts", "compare_runs_parts",
 @form("compare", Comparison, markdown=lambda result, top: markdown_compare(result, top=top))
 def compare_parts(result: Comparison, screen: Screen, *, top: int) -> list[Printable]:
     """Text for the terminal; `top` limits what can be long."""
-    parts: list[Printable] = [Text(line) for line in _profiles(result)]
+    parts: list[Printable] = [Text(clean(result.verdict.sentence), style="bold")]
+    if result.verdict.next is not None:
+        parts.append(Text(f"next: {clean(result.verdict.next)}"))
+    parts += [Text(""), *(Text(line) for line in _profiles(result))]
     for block in blocks(result, top):
         parts += block_text(block, screen.width)
     return [*parts, Text(""), *warning_lines(result.warnings)]
@@ -31,7 +34,8 @@ def compare_parts(result: Comparison, screen: Screen, *, top: int) -> list[Print
 
 def markdown_compare(result: Comparison, *, top: int) -> str:
     """The same as Markdown."""
-    out = [f"- {markdown_cell(line)}" for line in _profiles(result)]
+    out = [f"**{markdown_cell(result.verdict.sentence)}**", ""]
+    out += [f"- {markdown_cell(line)}" for line in _profiles(result)]
     for block in blocks(result, top):
         out += block_markdown(block)
     out += ["", *(f"- warning {w.code}: {markdown_cell(w.message)}" for w in result.warnings)]

@@ -44,7 +44,7 @@ def show_page(s: Summary, width: int, full_names: bool, times: StepTimes | None)
         *execution_lines(s.execution),
     ]
     if s.kernel_time_ms or s.gpu_span_ms is not None:
-        parts += [Text(""), _times(s, width)]
+        parts += [Text(""), heading(_times_title(s)), _times(s, width)]
     if len(s.per_device) > 1:
         parts += [Text(""), heading("devices"), _device_table(s, width)]
     if s.categories:
@@ -70,6 +70,12 @@ def _contents(s: Summary) -> str:
     return f"{s.events:,} events, {s.kernels:,} kernels{sensors}"
 
 
+def _times_title(s: Summary) -> str:
+    """What the figures below are of, and what the sentence above them is about."""
+    steps = "; the sentence above is about one step" if s.verdict.steps else ""
+    return f"the whole recording{steps}"
+
+
 def _times(s: Summary, width: int) -> Printable:
     span = s.gpu_span_ms
     digits = 2 if (span or s.kernel_time_ms or 0.0) >= 10 else 4
@@ -93,7 +99,8 @@ def _times(s: Summary, width: int) -> Printable:
             rows.append((label, total, None, ""))
             if exposed is not None:
                 rows.append(("  exposed", exposed, percent_of(exposed, span), why))
-    cells = [(a, number(b, digits), "" if c is None else pct(c), d) for a, b, c, d in rows]
+    share = (lambda _: "-") if _is_stray(s) else pct
+    cells = [(a, number(b, digits), "" if c is None else share(c), d) for a, b, c, d in rows]
     columns = [Column("", text=True), Column("ms"), Column("of span"), Column("", text=True)]
     if span is None:
         columns.pop(2)
@@ -101,9 +108,14 @@ def _times(s: Summary, width: int) -> Printable:
     return table(columns, cells, width)
 
 
+def _is_stray(s: Summary) -> bool:
+    """Whether a few activities far from all others make shares of the span meaningless."""
+    return any(warning.code == "stray_activity" for warning in s.warnings)
+
+
 def _span_note(s: Summary) -> str:
-    if any(warning.code == "stray_activity" for warning in s.warnings):
-        return "unreliable: see warning stray_activity"
+    if _is_stray(s):
+        return "its shares say little: see warning stray_activity"
     if len(s.per_device) > 1:
         return f"first start to last end, summed over {len(s.per_device)} GPUs"
     return "first start to last end"

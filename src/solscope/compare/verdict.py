@@ -1,0 +1,171 @@
+"""What a comparison says first: whose steps take how many times as long, and where the time goes.
+
+All figures are of one step of one phase, the one that makes most of the difference. A change is
+always the ratio of two step times. Nothing is claimed about significance: that takes a diagnosis.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from solscope.text import as_percent
+from solscope.views.verdict import Figure
+from solscope.views.verdict_words import in_step, mean_of, step_name
+
+if TYPE_CHECKING:
+    from solscope.compare.profiles import PhaseComparison, Side, StepTimes
+
+SAME = 0.01
+"""Step times that differ by less are called alike."""
+PARTS = {
+    "idle": "GPU idle inside steps",
+    "gap": "GPU idle between steps",
+    "overlapped": "overlap of kernels",
+}
+"""Names of what is not work, in words."""
+NO_STEPS = (
+    "The profiles have no steps that can be compared: totals of whole recordings are shown, whose "
+    "work may differ. Compare shares, not speed."
+)
+
+
+class ComparisonVerdict(msgspec.Struct, frozen=True):
+    """The answer to "which is faster, and why?"."""
+
+    sentence: str
+    figures: list[Figure]
+    """Step times of both profiles and their ratio; empty where no steps can be compared."""
+    next: str | None
+    """The command that says why they differ; null where they do not, or nobody can tell."""
+
+
+class Change(NamedTuple):
+    """Steps of one phase, in the first profile and in another."""
+
+    differ: bool
+    share: float
+    """Of the time of all steps compared: what this change adds or takes away."""
+    phase: PhaseComparison
+    profile_index: int
+    before: StepTimes
+    after: StepTimes
+
+
+def verdict_of(profiles: Sequence[Side], phases: Sequence[PhaseComparison]) -> ComparisonVerdict:
+    """The phase that makes a profile slower or faster than the first one, and where."""
+    changes = _changes(profiles, phases)
+    told = decisive(profiles, phases)
+    if told is None:
+        return ComparisonVerdict(NO_STEPS, [], None)
+    labels = [profiles[0].label, profiles[told.profile_index].label]
+    figures = _figures(told, labels)
+    steps, times = _steps(told), _times(told)
+    if not told.differ:
+        others = " So do all other steps that can be compared." if len(changes) > 1 else ""
+        sentence = (
+            f"{steps} of {labels[1]} take as long as those of {labels[0]}, within "
+            f"{as_percent(SAME)}: {times[1]} and {times[0]}.{others}"
+        )
+        return ComparisonVerdict(sentence, figures, None)
+    others = "".join(
+        f" {_steps(change)} take {_longer(change)}."
+        for change in changes
+        if change.profile_index == told.profile_index and change.phase is not told.phase
+    )
+    paths = [profiles[0].path, profiles[told.profile_index].path]
+    if told.after.time_ms < told.before.time_ms:
+        paths.reverse()
+    return ComparisonVerdict(
+        sentence=f"{steps} of {labels[1]} take {_longer(told)} {_than(told)} those of {labels[0]}: "
+        f"{times[1]} instead of {times[0]}{_main_part(told, labels[1])}.{others}",
+        figures=figures,
+        next=f"solscope diagnose {shlex.join(paths)}",
+    )
+
+
+def decisive(profiles: Sequence[Side], phases: Sequence[PhaseComparison]) -> Change | None:
+    """The phase and the profile with the largest loss or gain of time, of those not alike.
+
+    A phase counts by the share of its profile's time that it adds over all its steps, and not by
+    the difference of one step: rare steps that take long would hide what most steps do. Steps that
+    are alike count only where all are: many of them would hide rare ones that differ.
+    """
+    return max(_changes(profiles, phases), key=lambda change: change[:2], default=None)
+
+
+def _changes(profiles: Sequence[Side], phases: Sequence[PhaseComparison]) -> list[Change]:
+    changes = []
+    for profile_index in range(1, len(profiles)):
+        compared = [
+            (phase, before, after)
+            for phase in phases
+            if (before := phase.steps[0]) is not None
+            and (after := phase.steps[profile_index]) is not None
+        ]
+        all_ms = sum(after.count * before.time_ms for _, before, after in compared) or 1.0
+        for phase, before, after in compared:
+            longer = abs(after.time_ms - before.time_ms)
+            share = after.count * longer / all_ms
+            differ = longer > SAME * before.time_ms
+            changes.append(Change(differ, share, phase, profile_index, before, after))
+    return changes
+
+
+def _steps(change: Change) -> str:
+    return f"{step_name(change.before.basis).capitalize()}s"
+
+
+def _times(change: Change) -> list[str]:
+    """Both step times, in one unit."""
+    longest = max(change.before.time_ms, change.after.time_ms)
+    return [in_step(1e3 * steps.time_ms, longest) for steps in (change.before, change.after)]
+
+
+def _longer(change: Change) -> str:
+    """`4.27 times as long`; `longer` than nothing."""
+    if not change.before.time_ms:
+        return "longer"
+    if not change.differ:
+        return f"as long, within {as_percent(SAME)}"
+    return f"{change.after.time_ms / change.before.time_ms:.2f} times as long"
+
+
+def _than(change: Change) -> str:
+    return "as" if change.before.time_ms else "than"
+
+
+def _main_part(change: Change, label: str) -> str:
+    """The largest part of a difference, beside the sum of all others: together the whole of it."""
+    whole = change.after.time_ms - change.before.time_ms
+    same_way = [
+        difference
+        for difference in change.phase.differences
+        if difference.profile == label and difference.diff_ms * whole > 0
+    ]
+    if not same_way:
+        return ""
+    main = max(same_way, key=lambda difference: abs(difference.diff_ms))
+    name = PARTS.get(main.name, main.name) if main.by == "time" else main.name
+    longest = max(change.before.time_ms, change.after.time_ms)
+    part, rest = (
+        in_step(1e3 * time, longest, signed=True) for time in (main.diff_ms, whole - main.diff_ms)
+    )
+    if not any(digit in rest for digit in "123456789"):
+        return f" (all of it {name})"
+    return f" ({name} {part}, all else {rest})"
+
+
+def _figures(change: Change, labels: Sequence[str]) -> list[Figure]:
+    before, after = change.before, change.after
+    times = [
+        Figure(label, steps.time_ms, "ms", mean_of(steps.basis, named=True))
+        for label, steps in zip(labels, (before, after), strict=True)
+    ]
+    if not before.time_ms:
+        return times
+    scope = f"of the {step_name(before.basis)}"
+    return [*times, Figure("times as long", after.time_ms / before.time_ms, "×", scope)]
