@@ -7,6 +7,7 @@ commands compute, and no array here is masked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -58,6 +59,37 @@ def numbers(rows: pl.Series) -> np.ndarray[Any, np.dtype[np.int64]]:
     if rows.null_count():
         values = np.where(np.isnan(values), -1, values)
     return values.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A text for each row, or none, as a number."""
+
+    codes: np.ndarray[Any, np.dtype[np.int64]]
+    known: list[str | None]
+    """Distinct texts, by code."""
+
+    def take(self, rows: np.ndarray[Any, np.dtype[np.int64]] | slice) -> Texts:
+        """Those of some rows."""
+        return Texts(self.codes[rows], self.known)
+
+
+def texts_of(column: pl.Series, rows: np.ndarray[Any, np.dtype[np.int64]] | None = None) -> Texts:
+    """The texts of a column, or of some of its rows, each looked up once; null is one of them."""
+    if column.dtype not in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.Categorical())
+    codes = numbers(column.to_physical())
+    if rows is None:
+        rows = np.arange(codes.size)
+    else:
+        codes = codes[rows]
+    # A row for each code that occurs; which one does not matter. The last is for -1, null.
+    row = np.full(int(codes.max(initial=-1)) + 2, -1, dtype=np.int64)
+    row[codes] = rows
+    present = np.flatnonzero(row >= 0)
+    known = take(column, series("", row[present])).cast(pl.String).to_list()
+    row[present] = np.arange(present.size)
+    return Texts(row[codes], known)
 
 
 def holds(names: pl.Series, test: Callable[[pl.Series], pl.Series]) -> pl.Series:

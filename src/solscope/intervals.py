@@ -43,13 +43,24 @@ def gaps(busy: Intervals) -> Intervals:
 
 def covered_before(cover: Intervals, times: Int64s) -> Int64s:
     """Length of `cover` before each point."""
-    if cover.start.size == 0:
+    if cover.start.size == 0 or times.size == 0:
         return np.zeros(times.shape, dtype=np.int64)
-    total = np.concatenate(([0], np.cumsum(cover.end - cover.start)))
-    index = np.searchsorted(cover.start, times, side="right")
-    last = np.maximum(index - 1, 0)
-    inside = np.where(index > 0, np.minimum(times, cover.end[last]) - cover.start[last], 0)
-    return np.asarray(total[last] * (index > 0) + inside, dtype=np.int64)
+    total = np.cumsum(cover.end - cover.start)
+    # Before the first interval lies one of no length, which saves asking for it.
+    low = min(int(times.min()), int(cover.start[0]))
+    end = np.append(low, cover.end)
+    before = np.append(-low, np.append(0, total[:-1]) - cover.start)
+    index = _begun_before(cover.start, times)
+    return np.asarray(before[index] + np.minimum(times, end[index]), dtype=np.int64)
+
+
+def _begun_before(start: Int64s, times: Int64s) -> Int64s:
+    """How many of `start`, which ascend, are at or before each point."""
+    if times.ndim == 1 and start.size < times.size and (times[1:] >= times[:-1]).all():
+        # Fewer searches: for each start the first point that is not before it.
+        first = np.searchsorted(times, start, side="left")
+        return np.cumsum(np.bincount(first, minlength=times.size + 1)[:-1])
+    return np.searchsorted(start, times, side="right")
 
 
 def overlap(start: Int64s, end: Int64s, cover: Intervals) -> Int64s:

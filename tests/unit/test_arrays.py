@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_series_equal
 
 from solscope import arrays
-from solscope.arrays import holds, numbers, pick, positions, series, take, where
+from solscope.arrays import holds, numbers, pick, positions, series, take, texts_of, where
 
 ARRAYS = {
     "int64": np.array([-(2**63), 0, 2**63 - 1]),
@@ -121,3 +121,10 @@ def test_null_is_not_where_something_is_true() -> None:
 def test_no_text_holds_where_there_is_none() -> None:
     names = pl.Series([None, None], dtype=pl.Categorical)
     assert holds(names, lambda texts: texts == "a").to_list() == [None, None]
+
+
+def test_texts_of_some_rows() -> None:
+    column = pl.Series(["x", None, "y", "x"], dtype=pl.Categorical())
+    found = texts_of(column, np.array([3, 1, 0]))
+    assert [found.known[code] for code in found.codes] == ["x", None, "x"]
+    assert len(found.known) == 2

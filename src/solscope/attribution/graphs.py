@@ -5,11 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from solscope.arrays import holds, take
+from solscope.once import once
 
 GRAPH_CALL = r"(?i)^(cu|cuda|hip)GraphLaunch"
 """Names of calls that launch a graph."""
 
 
+@once
 def graph_calls(events: pl.DataFrame) -> pl.Series:
     """Whether each event is a call that launches a graph; null without a name."""
     return _launch_graphs(events["name"])

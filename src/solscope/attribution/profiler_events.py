@@ -10,12 +10,14 @@ from __future__ import annotations
 import polars as pl
 
 from solscope.intervals import Intervals, union
+from solscope.once import once
 
 OF_THE_DRIVER = ("compiler", "module loading", "function loading", "command buffer full")
 """Kinds of `CUpti_ActivityOverheadKind` that a program has without a profiler too, as named by
 Kineto and Nsight Systems."""
 
 
+@once
 def profiler_time(events: pl.DataFrame) -> Intervals:
     """When the profiler was at work, as disjoint intervals."""
     name = pl.col("name").cast(pl.String).str.to_lowercase()

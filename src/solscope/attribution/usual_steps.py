@@ -25,6 +25,7 @@ import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
+from solscope.once import once
 
 OUTLIER = 2.0
 """A step that takes more than this many times the median is not a usual one."""
@@ -135,6 +136,7 @@ def recording_basis(time_ms: float) -> StepBasis:
     return StepBasis(None, 0, 0, time_ms, "recording", LeftOut(), None)
 
 
+@once
 def usual_steps(attributed: Attributed) -> list[UsualSteps]:
     """The usual steps of each phase, that with most time first; empty for a summary."""
     return select_usual(attributed.steps)

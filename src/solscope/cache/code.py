@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from solscope._version import __version__
@@ -17,6 +18,7 @@ from solscope._version import __version__
 PACKAGE = Path(__file__).resolve().parents[1]
 PARTS = ("_native", "attribution", "cache", "hardware", "operators", "readers")
 """Packages that reading and attribution may use, besides the modules of `solscope` itself."""
+_OF_POLARS, _ABOUT = "polars-", ".dist-info"
 
 
 @cache
@@ -44,6 +46,13 @@ def _polars_version() -> str:
     """The same with and without Polars imported: an answer from the cache may not need it."""
     if "polars" in sys.modules:
         return str(sys.modules["polars"].__version__)
+    # A folder beside the package is named after its version; `importlib.metadata` asks the same,
+    # and its import takes fifty times as long.
+    package = find_spec("polars")
+    if package is not None and package.origin is not None:
+        found = [*Path(package.origin).parents[1].glob(f"{_OF_POLARS}*{_ABOUT}")]
+        if len(found) == 1:
+            return found[0].name.removeprefix(_OF_POLARS).removesuffix(_ABOUT)
     from importlib.metadata import version
 
     return version("polars")

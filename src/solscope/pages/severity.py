@@ -5,11 +5,13 @@ It repeats what the verdict says and measures nothing of its own.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from solscope.diagnose.diagnosis import Diagnosis
-from solscope.diagnose.single import SingleDiagnosis
 from solscope.views.verdict import Verdict
+
+if TYPE_CHECKING:  # a page of one profile needs no diagnosis
+    from solscope.diagnose.diagnosis import Diagnosis
+    from solscope.diagnose.single import SingleDiagnosis
 
 Severity = Literal["bad", "attention", "good", "neutral"]
 """`bad`: much time is lost; `attention`: some is, or nobody can tell; `good`: a loss was looked for

@@ -18,7 +18,7 @@ import polars as pl
 from solscope.arrays import series
 from solscope.intervals import Int64s, Intervals, union
 from solscope.views.device_time import DeviceTime, bounds
-from solscope.views.idle import SYNC_CALL
+from solscope.views.idle import SYNC_CALL, places
 from solscope.views.slack import OperatorSlack, Wait, slack_by_operator, slacks
 
 
@@ -51,11 +51,8 @@ def critical_path(time: DeviceTime, calls: pl.DataFrame, thread: dict[str, objec
     """The path of one GPU and of the thread that launches its work."""
     rows = time.rows.sort("start_ns", "dur_ns", maintain_order=True)
     start, end = bounds(rows)
-    called = calls.select("row", pl.col("start_ns").alias("called"))
-    launches = rows.select(pl.col("launch_row").alias("row")).join(
-        called, on="row", how="left", maintain_order="left"
-    )
-    launch = launches["called"].fill_null(-1).to_numpy()
+    place = places(calls, rows["launch_row"])
+    launch = np.append(calls["start_ns"].to_numpy(), -1)[place]  # -1 where there is none
     last = _ends_last(end)
     waits = _synchronizing(calls, thread, rows)
     returns = _returns(waits, start, end[last])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
-
 import msgspec
 import numpy as np
 import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.intervals import Int64s, Intervals, union
+from solscope.once import once
 from solscope.views.idle import idle_gaps
 
 
@@ -35,21 +34,9 @@ class DeviceTime(msgspec.Struct, frozen=True):
         return int(self.busy.end[-1] - self.busy.start[0]) if self.busy.start.size else 0
 
 
-_last: list[tuple[weakref.ref[Attributed], list[DeviceTime]]] = []
-"""The profile asked for last, as long as it lives: several views of one page ask for the same."""
-
-
+@once
 def device_times(attributed: Attributed) -> list[DeviceTime]:
     """The devices of a profile by rank and number; none for one without a time line."""
-    for reference, times in _last:
-        if reference() is attributed:
-            return list(times)
-    times = _device_times(attributed)
-    _last[:] = [(weakref.ref(attributed, lambda _: _last.clear()), times)]
-    return list(times)
-
-
-def _device_times(attributed: Attributed) -> list[DeviceTime]:
     if attributed.profile.is_aggregate:
         return []
     timed = attributed.activities.with_columns(pl.col("dur_ns").fill_null(0))

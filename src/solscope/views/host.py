@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from solscope.arrays import pick, series
 from solscope.attribution import Attributed
 from solscope.attribution.usual_steps import StepBasis, UsualSteps, usual_steps
 from solscope.errors import InputError
@@ -24,7 +25,7 @@ from solscope.intervals import Intervals, gaps, overlap, union
 from solscope.views.critical_path import PathPart, critical_path
 from solscope.views.device_time import DeviceTime, bounds, device_times
 from solscope.views.host_stacks import Waiting, WaitingStack, host_stacks, spent, waiting_stacks
-from solscope.views.idle import host_calls, launch_ending
+from solscope.views.idle import host_calls, launch_ending, places
 from solscope.views.launch_queue import QueuePart, launch_queue
 from solscope.views.percent import percent_of
 from solscope.views.slack import OperatorSlack
@@ -143,7 +144,8 @@ def _waits(time: DeviceTime, calls: pl.DataFrame) -> tuple[Intervals, dict[str, 
     launched = begun >= 0
     end = np.clip(begun[launched], idle.start[launched], idle.end[launched])
     waits = union(idle.start[launched], end)
-    rows = pl.DataFrame({"row": time.rows["launch_row"]}).join(calls, on="row")
+    place = places(calls, time.rows["launch_row"])
+    rows = pick(calls, series("", place[place >= 0]), THREAD)
     most = rows.group_by(THREAD).len().sort("len", descending=True)
     return _nonempty(waits), dict(most.select(THREAD).row(0, named=True))
 
@@ -155,8 +157,9 @@ def _nonempty(intervals: Intervals) -> Intervals:
 
 def _launches(time: DeviceTime, calls: pl.DataFrame) -> pl.DataFrame:
     """Distinct launch calls of the activities, with their thread, start and duration."""
-    rows = time.rows.select(pl.col("launch_row").alias("row")).drop_nulls().unique()
-    return calls.join(rows, on="row").sort("start_ns")
+    place = places(calls, time.rows["launch_row"].drop_nulls().unique())
+    columns = ("row", "start_ns", "dur_ns", *THREAD)
+    return pick(calls, series("", np.sort(place[place >= 0])), columns).sort("start_ns")
 
 
 def _rate(launches: pl.DataFrame) -> float | None:
@@ -199,15 +202,11 @@ def _between(steps: Sequence[UsualSteps], waits: Intervals) -> tuple[Intervals, 
 
 def _common(a: Intervals, b: Intervals) -> Intervals:
     """Intervals that both cover; each is disjoint and sorted."""
-    start: list[int] = []
-    end: list[int] = []
-    length = 0
-    for first, last in zip(a.start.tolist(), a.end.tolist(), strict=True):
-        while length < b.start.size and b.end[length] <= first:
-            length += 1
-        here = length
-        while here < b.start.size and b.start[here] < last:
-            start.append(max(first, int(b.start[here])))
-            end.append(min(last, int(b.end[here])))
-            here += 1
-    return Intervals(np.array(start, dtype=np.int64), np.array(end, dtype=np.int64))
+    first = np.searchsorted(b.end, a.start, side="right")
+    last = np.searchsorted(b.start, a.end, side="left")
+    counts = np.maximum(last - first, 0)
+    mine = np.repeat(np.arange(a.start.size), counts)
+    # Those of one interval of `a` follow one another.
+    theirs = np.arange(mine.size) - np.repeat(np.cumsum(counts) - counts - first, counts)
+    start = np.maximum(a.start[mine], b.start[theirs])
+    return Intervals(start, np.minimum(a.end[mine], b.end[theirs]))

@@ -13,13 +13,16 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from solscope.arrays import Texts, texts_of
+from solscope.events import KINDS
 from solscope.intervals import Int64s, Intervals, covered_before, nest, overlap
+from solscope.patterns import lazy_pattern
 from solscope.text import clean
 from solscope.views.percent import percent_of
 
 OUTSIDE = "(outside)"
 """Waiting in no annotation, operator or frame."""
-_ADDRESS = r" at 0x[0-9a-fA-F]+"
+_ADDRESS = lazy_pattern(r" at 0x[0-9a-fA-F]+")
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -60,47 +63,36 @@ class HostStack:
 
 def host_stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, HostStack]:
     """Annotations, operators and Python frames of a thread."""
-    own = pl.lit(value=True)
+    own = np.ones(events.height, dtype=bool)
     for name, value in thread.items():
-        own &= pl.col(name).eq_missing(pl.lit(value))
-    kinds = ("annotation", "cpu_op", "python")
-    timed = (
-        events.lazy()
-        .filter(
-            pl.col("kind").is_in(kinds)
-            & own
-            & pl.col("start_ns").is_not_null()
-            & pl.col("dur_ns").is_not_null()
-        )
-        .select("kind", "name", "start_ns", "dur_ns")
-        .collect()
-    )
+        column = events[name]
+        same = column.is_null() if value is None else (column == value).fill_null(False)
+        own &= same.to_numpy()
+    for name in ("start_ns", "dur_ns"):
+        if events[name].null_count():
+            own &= events[name].is_not_null().to_numpy()
+    kind = events["kind"].to_physical().to_numpy()
+    start, dur = (events[name].fill_null(0).to_numpy() for name in ("start_ns", "dur_ns"))
     stacks = {}
-    for kind in kinds:
-        of_kind = timed.filter(pl.col("kind") == kind).sort("start_ns", maintain_order=True)
-        start = of_kind["start_ns"].to_numpy()
-        held = Intervals(start, start + of_kind["dur_ns"].to_numpy())
-        stacks[kind] = HostStack(*_distinct(of_kind["name"]), held)
+    for wanted in ("annotation", "cpu_op", "python"):
+        rows = np.flatnonzero(own & (kind == KINDS.index(wanted)))
+        begun = start[rows]
+        if (begun[1:] < begun[:-1]).any():
+            rows = rows[np.argsort(begun, kind="stable")]
+            begun = start[rows]
+        held = Intervals(begun, begun + dur[rows])
+        stacks[wanted] = HostStack(*_distinct(texts_of(events["name"], rows)), held)
     return stacks
 
 
-def _distinct(names: pl.Series) -> tuple[list[str], Int64s]:
+def _distinct(names: Texts) -> tuple[list[str], Int64s]:
     """The distinct names without addresses of objects, and which one each row has."""
-    rows = pl.DataFrame({"name": names.cast(pl.Categorical)})
-    distinct = rows.unique(maintain_order=True).with_columns(
-        # Python writes the address of an object into the name of its method.
-        pl.col("name").cast(pl.String).str.replace(_ADDRESS, "").fill_null("").alias("shown")
-    )
-    shown = distinct["shown"].unique(maintain_order=True)
-    code = pl.col("shown").replace_strict(shown, range(shown.len()), return_dtype=pl.Int64)
-    which = rows.join(
-        distinct.select("name", code),
-        on="name",
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )["shown"]
-    return shown.to_list(), which.to_numpy()
+    # Python writes the address of an object into the name of its method.
+    known = [name or "" for name in names.known]
+    shown = [_ADDRESS.sub("", name, count=1) if " at 0x" in name else name for name in known]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(shown))}
+    code = np.array([numbers[name] for name in shown], dtype=np.int64)
+    return list(numbers), code[names.codes]
 
 
 def spent(stack: HostStack, waits: Intervals, *, outer: bool) -> list[Waiting]:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.arrays import series, take
+from solscope.arrays import numbers, pick, positions, series, take
 from solscope.attribution import Attributed
 from solscope.events import LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, Intervals, gaps, overlap, union
@@ -102,11 +102,20 @@ def host_calls(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def launch_ending(activities: pl.DataFrame, idle: Intervals, calls: pl.DataFrame) -> pl.DataFrame:
-    """Start and thread of the launch of the activity that ends each gap; null when unknown."""
+    """Start, duration and thread of the launch of what ends each gap; null when unknown."""
     first = activities.select("start_ns", "launch_row").sort("start_ns", maintain_order=True)
     index = np.searchsorted(first["start_ns"].to_numpy(), idle.end, side="left")
     rows = take(first["launch_row"], series("", np.minimum(index, first.height - 1)))
-    return pl.DataFrame({"row": rows}).join(calls, on="row", how="left", maintain_order="left")
+    return pick(calls, positions("", places(calls, rows)), ("start_ns", "dur_ns", *THREAD))
+
+
+def places(calls: pl.DataFrame, rows: pl.Series) -> Int64s:
+    """Where in `calls`, which have a `row` each in ascending order, these rows are; -1 if not."""
+    known, wanted = calls["row"].to_numpy(), numbers(rows)
+    if not known.size:
+        return np.full(wanted.size, -1, dtype=np.int64)
+    place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    return np.where(known[place] == wanted, place, -1)
 
 
 def _spent(

@@ -10,6 +10,7 @@ import polars as pl
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
 from solscope.names import short_name
+from solscope.once import once
 from solscope.views.calls import aggregate_calls, event_calls
 
 GroupBy = Literal["name", "short", "category", "op", "call"]
@@ -60,6 +61,7 @@ class KernelTable(msgspec.Struct, frozen=True):
     kernels: list[KernelRow]
 
 
+@once
 def kernels(attributed: Attributed, by: GroupBy = "name") -> KernelTable:
     """Group the GPU activities (kernels, copies, fills) of a profile; rows sum to its GPU time."""
     if by not in get_args(GroupBy):

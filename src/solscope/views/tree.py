@@ -15,6 +15,7 @@ import polars as pl
 from solscope.arrays import series
 from solscope.attribution import Attributed
 from solscope.names import short_name
+from solscope.once import once
 from solscope.views.device_time import device_times
 from solscope.views.idle import CAUSES
 
@@ -38,6 +39,7 @@ class TimeNode(msgspec.Struct, frozen=True):
     children: list[TimeNode] = []
 
 
+@once
 def time_tree(attributed: Attributed, *, layers: bool = False) -> TimeNode:
     """All GPU activities of a profile; the root's time is the profile's GPU time.
 
@@ -81,7 +83,8 @@ def icicle(attributed: Attributed) -> TimeNode:
     A gap belongs to the phase of the activity that ends it. The root's time is the profile's GPU
     time, where activities that overlap count each, and its idle time.
     """
-    tree = time_tree(attributed, layers=attributed.activities["layer"].count() > 0)
+    layered = attributed.activities["layer"].count() > 0
+    tree = time_tree(attributed, layers=True) if layered else time_tree(attributed)
     idle = _idle(attributed)
     phases = {node.name: node for node in tree.children}
     for name, rows in idle.items():

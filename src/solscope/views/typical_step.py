@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.arrays import series, take
+from solscope.arrays import series, take, texts_of
 from solscope.attribution import Attributed
 from solscope.attribution.profiler_events import profiler_time
 from solscope.attribution.usual_steps import StepBasis, UsualSteps, recording_basis, usual_steps
@@ -277,10 +277,12 @@ def _add_gaps(sums: _Sums, time: DeviceTime, steps: _Steps) -> None:
     length = np.maximum(end - start, 1)
     share = overlap(start, end, steps.windows) / length
     between = overlap(start, end, Intervals(steps.end, steps.windows.end)) / length
-    main = gaps["cause"].cast(pl.String).to_numpy()
+    main = texts_of(gaps["cause"])
+    touched = np.bincount(main.codes[share > 0], minlength=len(main.known))
+    counted = dict(zip(main.known, touched.tolist(), strict=True))
     for cause in CAUSES:
         spent = gaps[cause].to_numpy()
-        sums.gaps[cause] += int(((share > 0) & (main == cause)).sum())
+        sums.gaps[cause] += counted.get(cause, 0)
         sums.idle[cause] += float((spent * share).sum())
         sums.between[cause] += float((spent * between).sum())
     # Before the first activity of a device and after its last, nothing says why it was idle.

@@ -8,12 +8,13 @@ import pytest
 
 import solscope
 from solscope import attribute
+from solscope.arrays import texts_of
 from solscope.attribution import Attributed
 from solscope.events import METRIC_SCHEMA
 from solscope.views.device_time import device_times
 from solscope.views.kernels import kernels
 from solscope.views.lanes.base import EventBlock
-from solscope.views.lanes.labels import Labels, texts_of
+from solscope.views.lanes.labels import Labels
 from solscope.views.lanes.levels import Level, event_timeline, levels_of
 from solscope.views.lanes.pack import pack, unpack
 from solscope.views.lanes.ranges import next_event, range_sums
@@ -347,10 +348,3 @@ def test_labels_are_numbered_by_first_use(monkeypatch: pytest.MonkeyPatch, few: 
     assert number.tolist() == [0, 1, 2, 3, 0]
     again = {"name": texts_of(pl.Series(["c", "b", "c"]))}
     assert labels.number(again).tolist() == [4, 3, 4]
-
-
-def test_texts_of_some_rows() -> None:
-    column = pl.Series(["x", None, "y", "x"], dtype=pl.Categorical())
-    found = texts_of(column, np.array([3, 1, 0]))
-    assert [found.known[code] for code in found.codes] == ["x", None, "x"]
-    assert len(found.known) == 2

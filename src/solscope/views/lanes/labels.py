@@ -1,18 +1,12 @@
-"""What events are called: texts as codes, and labels numbered in the order of their first use.
-
-Many events share few texts. Each distinct text is looked up once, and everything else is done on
-small numbers.
-"""
+"""What events are called: labels, numbered in the order of their first use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
-from solscope.arrays import numbers, series, take
+from solscope.arrays import Texts
 from solscope.intervals import Int64s
 from solscope.views.lanes.base import Label
 
@@ -20,37 +14,6 @@ COLUMNS = ("name", "category", "role", "op", "full")
 """What a label consists of."""
 FEW = 1 << 16
 """Combinations of texts for which a table is kept even where there are fewer events."""
-
-
-@dataclass(frozen=True)
-class Texts:
-    """A text for each event, or none."""
-
-    codes: Int64s
-    known: list[str | None]
-    """Distinct texts, by code."""
-
-    def take(self, rows: Int64s | slice) -> Texts:
-        """Those of some events."""
-        return Texts(self.codes[rows], self.known)
-
-
-def texts_of(column: pl.Series, rows: Int64s | None = None) -> Texts:
-    """The texts of a column, or of some of its rows; null is one of them."""
-    if column.dtype not in (pl.Categorical, pl.Enum):
-        column = column.cast(pl.Categorical())
-    codes = numbers(column.to_physical())
-    if rows is None:
-        rows = np.arange(codes.size)
-    else:
-        codes = codes[rows]
-    # A row for each code that occurs; which one does not matter. The last is for -1, null.
-    row = np.full(int(codes.max(initial=-1)) + 2, -1, dtype=np.int64)
-    row[codes] = rows
-    present = np.flatnonzero(row >= 0)
-    known = take(column, series("", row[present])).cast(pl.String).to_list()
-    row[present] = np.arange(present.size)
-    return Texts(row[codes], known)
 
 
 class Labels:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from solscope.arrays import pick
+from solscope.arrays import Texts, pick, texts_of
 from solscope.attribution import Attributed
 from solscope.events import KINDS, LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, nesting_depth
@@ -22,7 +22,7 @@ from solscope.names import short_name
 from solscope.views.device_time import DeviceTime, device_times
 from solscope.views.idle import ALLOC_CALL, SYNC_CALL
 from solscope.views.lanes.base import Label, Lane, LaneKind
-from solscope.views.lanes.labels import COLUMNS, Labels, Texts, texts_of
+from solscope.views.lanes.labels import COLUMNS, Labels
 
 MAX_DEPTH = 128
 """Lanes of nested calls, and of overlapping activities.

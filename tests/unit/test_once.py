@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import gc
+import weakref
+
+from solscope.once import once
+
+
+class Subject:
+    """Something to ask about."""
+
+
+class Answer:
+    """Something that can be told apart."""
+
+
+@once
+def ask(_about: Subject, _times: int = 1, *, loud: bool = False) -> Answer:
+    """Answer anew."""
+    del loud
+    return Answer()
+
+
+def test_an_answer_is_kept_for_what_was_asked_last() -> None:
+    one, other = Subject(), Subject()
+    first = ask(one)
+    assert ask(one) is first
+    assert ask(one, 2) is not first
+    assert ask(one, loud=True) is not first
+    assert ask(one, 2) is ask(one, 2)
+    assert ask(other) is not first
+    assert ask(one) is not first
+
+
+def test_an_answer_lives_no_longer_than_what_it_is_about() -> None:
+    one = Subject()
+    kept = weakref.ref(ask(one))
+    assert kept() is not None
+    del one
+    gc.collect()
+    assert kept() is None
