@@ -37,8 +37,8 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
           facts={known([
             ["GPU", summary.devices.join(", ") || "not named"],
             ["Recorded by", [summary.format, summary.framework].filter(Boolean).join(", ")],
-            ["Span", summary.gpu_span_ms && `${ms(summary.gpu_span_ms)}${summary.per_device.length > 1 ? `, summed over ${summary.per_device.length} GPUs` : ""}`],
-            ["GPU busy, of the span", summary.gpu_busy_pct !== null && (isStray(page) ? "says little: stray activity" : percent(summary.gpu_busy_pct))],
+            ["Span", summary.gpu_span_ms && ms(summary.gpu_span_ms)],
+            ["GPU busy with kernels or copies, of the span", summary.gpu_busy_pct !== null && (isStray(page) ? "says little: stray activity" : percent(summary.gpu_busy_pct))],
             ["Kernels", number(summary.kernels)],
             ["Kernel time, summed", summary.kernel_time_ms && ms(summary.kernel_time_ms)],
             ["Exposed communication", exposed(summary.exposed_comm_ms, summary.comm_ms)],
@@ -89,7 +89,11 @@ const exposed = (open: number | null, all: number | null): string | null => (ope
 const isStray = ({ summary }: ProfilePage): boolean => summary.warnings.some((one) => one.code === "stray_activity");
 
 /** What the figures of the whole recording are not. */
-const aboutRecording = ({ summary }: ProfilePage): string | null => (summary.verdict.steps ? "All steps and phases together, from the first GPU activity to the last; the verdict is about a usual step." : null);
+function aboutRecording({ summary }: ProfilePage): string | null {
+  const steps = summary.verdict.steps ? "All steps and phases together, from the first GPU activity to the last; the verdict is about a usual step." : "";
+  const sums = summary.per_device.length > 1 ? `Times are summed over ${summary.per_device.length} GPUs; the verdict is the mean per GPU.` : "";
+  return [steps, sums].filter(Boolean).join(" ") || null;
+}
 
 function aboutSteps({ summary, timeline }: ProfilePage): string {
   const undrawn = drawnSteps(timeline.steps).length < timeline.steps.length ? ", and not drawn" : "";

@@ -21,6 +21,8 @@ from solscope.views.ranks import RunRanks
 from solscope.views.runs import Run
 from solscope.views.verdict import Figure
 
+RECORDING = "in the whole recording"
+
 
 class Headline(msgspec.Struct, frozen=True):
     """The first thing to read on a page."""
@@ -89,18 +91,21 @@ def _of_steps(table: RunRanks) -> list[Figure]:
     """Means per step; empty where no step is whole on every rank."""
     if table.step_ms is None:
         return []
-    step = Figure("step", table.step_ms, "ms")
+    mean = f"mean of {table.steps} steps" if table.steps > 1 else "the only one"
+    step = Figure("step", table.step_ms, "ms", mean)
     straggler = table.straggler
-    share, who = straggler.step_share_pct, f"rank {straggler.leader} costs"
+    share, who = straggler.step_share_pct, f"rank {straggler.leader}"
     if straggler.pattern == "wandering":
-        share, who = straggler.all_share_pct, "late ranks cost"
+        share, who = straggler.all_share_pct, "lateness of all ranks"
     if share is None:
         waits = [row.wait_ms for row in table.ranks if row.wait_ms is not None]
-        return [step, Figure("most waiting of a rank, per step", max(waits), "ms")] if waits else []
+        if not waits:
+            return []
+        return [step, Figure("most waiting of a rank", max(waits), "ms", "per step")]
     return [
         step,
-        Figure(f"{who}, per step", share / 100 * table.step_ms, "ms"),
-        Figure(f"{who}, of the step", share, "%"),
+        Figure(f"cost of {who}", share / 100 * table.step_ms, "ms", "per step"),
+        Figure("cost as a share", share, "%", "of the step"),
     ]
 
 
@@ -108,15 +113,15 @@ def _of_recording(run: Run) -> list[Figure]:
     computing = [row.compute_ms for row in run.ranks if row.compute_ms is not None]
     figures = (
         [
-            Figure("least computing of a rank, in all", min(computing), "ms"),
-            Figure("most computing of a rank, in all", max(computing), "ms"),
+            Figure("least computing of a rank", min(computing), "ms", RECORDING),
+            Figure("most computing of a rank", max(computing), "ms", RECORDING),
         ]
         if computing
         else []
     )
     if run.skew is not None and run.skew.ranks:
         most = max(waited.wait_ms for waited in run.skew.ranks)
-        figures.append(Figure("most waiting of a rank, in all", most, "ms"))
+        figures.append(Figure("most waiting of a rank", most, "ms", RECORDING))
     return figures
 
 
@@ -126,13 +131,13 @@ def of_bench(score: Score, ignored: Sequence[str] = ()) -> Headline:
     sentence = words.sentence(score)
     if sentence is None or score.weighted_s is None:
         return Headline(f"No solution passed on a shape that has a bound.{rest}", [], "attention")
-    figures = [Figure("S of the suite", 100 * score.weighted_s, "%")]
+    figures = [Figure("S", 100 * score.weighted_s, "%", "of the suite")]
     most = words.most_recoverable(score)
     if score.recoverable is not None and most is not None and most.recoverable is not None:
-        time = words.time_of(score.suite)
+        of = f"of {words.time_of(score.suite)}"
         figures += [
-            Figure(f"recoverable, of {time}", 100 * score.recoverable, "%"),
-            Figure(f"in {most.operator} alone, of the same", 100 * most.recoverable, "%"),
+            Figure("recoverable", 100 * score.recoverable, "%", of),
+            Figure(f"recoverable in {most.operator}", 100 * most.recoverable, "%", of),
         ]
     return Headline(
         f"{sentence}{rest}", figures, "neutral", words.advice(score), words.legend(score)
@@ -150,13 +155,14 @@ def of_importance(importance: Importance) -> Headline:
         f"profile{'' if importance.profiles == 1 else 's'} "
         f"({as_percent(first.importance_pct / 100, 1)})"
     )
-    figures = [Figure(f"importance of {first.key}", first.importance_pct, "%")]
+    of = "of all GPU time"
+    figures = [Figure(f"importance of {first.key}", first.importance_pct, "%", of)]
     if first.s_pct is not None:
-        figures.append(Figure("its S", first.s_pct, "%"))
+        figures.append(Figure("its S", first.s_pct, "%", "bound / measured time"))
     left = [row for row in rows if row.recoverable_pct]
     if left:
         most = max(left, key=lambda row: row.recoverable_pct or 0.0)
         share = as_percent((most.recoverable_pct or 0.0) / 100, 1)
         sentence += f"; {most.key} has the most to recover ({share} of GPU time)"
-        figures.append(Figure(f"recoverable of {most.key}", most.recoverable_pct or 0.0, "%"))
+        figures.append(Figure(f"recoverable in {most.key}", most.recoverable_pct or 0.0, "%", of))
     return Headline(f"{sentence}.", figures, "neutral")

@@ -114,8 +114,8 @@ def test_the_page_of_ranks_says_what_ranks_says() -> None:
     assert "wait for rank 2" in page.headline.sentence
     assert page.headline.severity == "bad"
     step, cost, share = page.headline.figures
-    assert [step.name, cost.name] == ["step", "rank 2 costs, per step"]
-    assert share.name == "rank 2 costs, of the step"
+    assert [step.name, cost.name, share.name] == ["step", "cost of rank 2", "cost as a share"]
+    assert [step.scope, cost.scope, share.scope] == ["mean of 5 steps", "per step", "of the step"]
     # One scope: the sentence has the same three figures, and one is the ratio of the others.
     said = f"{cost.value:,.2f} of {step.value:,.2f} ms per step ({share.value:.1f} %)"
     assert said in page.headline.sentence
