@@ -45,7 +45,7 @@ def main() -> None:
         shoot(browser, first, "report-dark", 1280, 640, dark=True, at="#timeline")
         shoot(browser, first, "report-phone", 390, 800)
         shoot(browser, f"{first}?page=2", "comparison", 1280, 700, at="#layers")
-        shoot(browser, f"{first}?page=3", "ranks", 1280, 640)
+        shoot(browser, f"{first}?page=3", "ranks", 1280, 860)
         with serving([*DEMOS, RESULTS]) as address:
             shoot(browser, f"{address}/suite", "suite", 1440, 720)
             shoot(browser, f"{address}/suite", "suite-roofline", 1280, 700, at="#roofline")
