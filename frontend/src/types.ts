@@ -247,6 +247,7 @@ export interface DeviceSummary {
 export interface Diagnosis {
   verdict: "cannot_compare" | "improvement" | "no_change" | "regression" | "workload_changed";
   sentence: string;
+  figures: Figure[];
   unit: string;
   normal: RunSummary;
   abnormal: RunSummary;
@@ -277,6 +278,7 @@ export interface DiagnosisPage {
   title: string;
   labels: string[];
   diagnosis: Diagnosis;
+  figures: Figure[];
   severity: "attention" | "bad" | "good" | "neutral";
   steps: StepTime[][];
   sensors: SensorLine[];
@@ -1321,6 +1323,8 @@ export interface Side {
 export interface SingleDiagnosis {
   verdict: "bursty" | "cannot_tell" | "change_point" | "drift" | "periodic" | "steady";
   sentence: string;
+  figures: Figure[];
+  core_wait_pct: number | null;
   run: RunSummary;
   drift: Drift | null;
   change_points: ChangePoint[];

@@ -5,7 +5,7 @@ import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
-import { Bar, Facts, Section, Sentence, VerdictSection, Word } from "../parts";
+import { Bar, Facts, Figures, Section, Sentence, VerdictSection, Word } from "../parts";
 import { Table, type Column } from "../table";
 import type { Component, CounterChange, DiagnosisPage, NamedCause, RunSummary } from "../types";
 
@@ -20,20 +20,15 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
     <>
       <VerdictSection severity={page.severity} title={title(found.verdict)}>
         <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
-        <dl class="figures">
-          {/* The means, as in the sentence, whose ratio is the third figure; the medians are below. */}
-          {([[normal, found.normal], [abnormal, found.abnormal]] as const).map(([label, run], at) => <div key={at}><dt>{label}, {run.mean_ms === null ? "p50" : "mean step"}</dt><dd>{ms(run.mean_ms ?? run.p50_ms)}</dd></div>)}
-          <div><dt>ratio</dt><dd>{found.ratio === null ? NONE : `×${found.ratio.toFixed(2)}`}</dd></div>
-        </dl>
+        <Figures figures={page.figures} />
         {found.next_step && <p class="do"><strong><Sentence text={asSentence(found.next_step)} /></strong></p>}
         <Facts facts={[
-          ["Unit", found.unit],
-          ["Ratio", found.ratio === null ? NONE : <>×{found.ratio.toFixed(2)}{found.ratio_ci95 && <span class="faint"> [{found.ratio_ci95.map((value) => value.toFixed(2)).join(", ")}]</span>}</>],
-          [normal, side(found.normal)],
-          [abnormal, side(found.abnormal)],
-          ["Comparability", found.comparability.level],
-          ["Steps matched", found.comparability.matched_pct.map((share) => percent(share, 0)).join(" / ")],
-          ["Noise floor", percent(found.comparability.noise_floor_pct)],
+          ["Compared", found.unit],
+          ...found.normal.p50_ms !== null && found.abnormal.p50_ms !== null && found.ratio !== null ? quantiles(found.normal, found.abnormal) : [],
+          ["Comparability", found.comparability.level === "refuse" ? "not comparable" : found.comparability.level],
+          ["Steps compared", [found.normal, found.abnormal].map((run) => `${run.steps} of ${run.steps_in_recording}`).join(" → ")],
+          ...found.comparability.noise_floor_pct !== null ? [["Noise inside the normal run", `±${percent(found.comparability.noise_floor_pct)}`] as [string, string]] : [],
+          ...found.comparability.run_noise_pct !== null ? [["Noise between starts", `up to ±${percent(found.comparability.run_noise_pct, 0)}`] as [string, string]] : [],
         ]} />
         {[...found.comparability.reasons, ...found.warnings].length > 0 && <ul class="warnings">{[...found.comparability.reasons, ...found.warnings].map((text, at) => <li key={at}>{text}</li>)}</ul>}
       </VerdictSection>
@@ -76,8 +71,11 @@ export const asSentence = (text: string): string => `${text[0]?.toUpperCase() ??
 /** A sentence without the verdict that it begins with: that is the title. */
 export const withoutVerdict = (sentence: string, verdict: string): string => sentence.replace(new RegExp(`^${title(verdict)}: (.)`), (_, first: string) => first.toUpperCase());
 
-/** Of the steps compared alone: those that the other run has none like would move its quantiles. */
-const side = (run: RunSummary) => <>{run.p50_ms === null ? NONE : <>p50 {ms(run.p50_ms)} <span class="faint block small">p99 {ms(run.p99_ms)}, of the {run.steps} steps compared ({run.steps_in_recording} recorded)</span></>}</>;
+/** Of the same steps as the means. */
+const quantiles = (normal: RunSummary, abnormal: RunSummary): [string, string][] => [
+  ["Median of the same steps", `${ms(normal.p50_ms)} → ${ms(abnormal.p50_ms)}`],
+  ["p99 of the same steps", `${ms(normal.p99_ms)} → ${ms(abnormal.p99_ms)}`],
+];
 
 export function waterfallParts(found: { components: Component[] }) {
   const phases = new Set(found.components.map((one) => one.phase)).size;

@@ -5,8 +5,8 @@ import { Histogram } from "../charts/distribution";
 import { Sensor } from "../charts/sensor";
 import { RunSteps } from "../charts/steps";
 import { Waterfall } from "../charts/waterfall";
-import { counted, ms, NONE, percent, times } from "../format";
-import { Facts, Section, Sentence, VerdictSection } from "../parts";
+import { counted, ms, NONE, times } from "../format";
+import { Facts, Figures, Section, Sentence, VerdictSection } from "../parts";
 import { Table } from "../table";
 import type { SingleDiagnosis, SinglePage, StepOfRun } from "../types";
 import { asSentence, Cause, components, MOST_SENSORS, title, waterfallParts, withoutVerdict } from "./diagnosis";
@@ -27,7 +27,7 @@ export function SingleView({ page, address = null }: { page: SinglePage; address
     <>
       <VerdictSection severity={page.severity} title={found.verdict === "cannot_tell" && found.run.p50_ms !== null && found.components.length > 0 ? "Uneven steps" : title(found.verdict)}>
         <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
-        <dl class="figures">{figuresOf(found).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+        <Figures figures={found.figures} />
         {found.next_step && <p class="do"><strong><Sentence text={asSentence(found.next_step)} /></strong></p>}
         {found.warnings.length > 0 && <ul class="warnings">{found.warnings.map((text, index) => <li key={index}><Sentence text={text} /></li>)}</ul>}
       </VerdictSection>
@@ -79,20 +79,8 @@ function Difference({ found }: { found: SingleDiagnosis }) {
   );
 }
 
-/** The typical and the slow step, and what the verdict is about. */
-function figuresOf(found: SingleDiagnosis): [string, string][] {
-  const largest = found.change_points.reduce<SingleDiagnosis["change_points"][number] | null>((best, one) => (best === null || Math.abs(Math.log(one.ratio)) > Math.abs(Math.log(best.ratio)) ? one : best), null);
-  const third: [string, string][] =
-    found.verdict === "change_point" && largest ? [[`step time from step ${largest.step} on`, times(largest.ratio)]]
-    : found.verdict === "drift" && found.drift ? [["step time, from start to end", times(found.drift.ratio)]]
-    : found.verdict === "cannot_tell" && found.delta_ms !== null ? [["slower half adds, per step", ms(found.delta_ms)]]
-    : found.outliers ? [["lost in slow steps", percent(found.outliers.share_of_time_pct)]]
-    : [];
-  return found.run.p50_ms === null ? [] : [[`p50 of ${counted(found.run.steps, "step")}, all phases`, ms(found.run.p50_ms)], [`p99 of ${counted(found.run.steps, "step")}, all phases`, ms(found.run.p99_ms)], ...third];
-}
-
 function factsOf(found: SingleDiagnosis): [string, string][] {
-  const facts: [string, string][] = found.run.mean_ms === null ? [] : [["Mean", ms(found.run.mean_ms)]];
+  const facts: [string, string][] = found.run.mean_ms === null ? [] : [["Mean of all phases", ms(found.run.mean_ms)]];
   for (const point of found.change_points) facts.push([`Change at step ${point.step}`, `${times(point.ratio)}, ${ms(point.before_ms)} → ${ms(point.after_ms)} (p = ${point.p.toFixed(3)})`]);
   if (found.drift) facts.push(["Drift, start to end", `${times(found.drift.ratio)} [${found.drift.low.toFixed(2)}, ${found.drift.high.toFixed(2)}]`]);
   if (found.outliers?.every) facts.push(["Slow steps", `every ${found.outliers.every} steps (p = ${found.outliers.p?.toFixed(3)})`]);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -10,7 +10,9 @@ import numpy as np
 
 from solscope.diagnose.findings.findings import Findings
 from solscope.diagnose.matching.units import Side, Units
+from solscope.diagnose.verdict import figures
 from solscope.intervals import Int64s
+from solscope.views.verdict import Figure
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -85,6 +87,26 @@ def summary_of(
         dropped=side.dropped,
         overhead_ms=side.run.run.overhead_ns / steps / 1e6,
         samples=max((c.n for c in side.run.counters), default=0),
+    )
+
+
+def figures_of(units: Units, findings: Findings | None, runs: Sequence[RunSummary]) -> list[Figure]:
+    """Mean steps and their ratio, as in the sentence; medians where nothing was compared."""
+    if findings is None:
+        scopes = [f"median of {units.counted(run.steps)}" for run in runs]
+        times = [run.p50_ms for run in runs]
+        return figures.of_two(times, scopes, None, None, like_for_like=False)
+    scopes = [f"mean of {units.counted(run.steps)}" for run in runs]
+    if units.factor != 1.0:
+        scopes[1] += ", in units of the normal run"
+    low, high = findings.outcome.low, findings.outcome.high
+    bounds = None if low is None or high is None else (low, high)
+    return figures.of_two(
+        [run.mean_ms for run in runs],
+        scopes,
+        findings.outcome.ratio,
+        bounds,
+        like_for_like=bool(units.moved),
     )
 
 

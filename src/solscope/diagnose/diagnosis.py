@@ -14,6 +14,7 @@ from solscope.diagnose.compared import (
     Comparability,
     RunSummary,
     comparability_of,
+    figures_of,
     summaries_of,
     warnings_of,
 )
@@ -34,6 +35,7 @@ from solscope.diagnose.verdict.outliers import (
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, rank, unknown
 from solscope.diagnose.verdict.wording import sentence_of
 from solscope.readers.packed import Observations
+from solscope.views.verdict import Figure
 
 
 class Band(msgspec.Struct, frozen=True):
@@ -66,6 +68,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
         Verdict, msgspec.Meta(description="How the abnormal run differs from the normal one.")
     ]
     sentence: str
+    figures: list[Figure]
+    """Of the sentence: a step of each run, and the ratio."""
     unit: str
     normal: RunSummary
     abnormal: RunSummary
@@ -132,6 +136,7 @@ def _refused(units: Units, limits: Thresholds) -> Diagnosis:
     return Diagnosis(
         verdict="cannot_compare",
         sentence=f"These runs cannot be compared: {reasons}.",
+        figures=figures_of(units, None, [normal, abnormal]),
         unit=units.name,
         normal=normal,
         abnormal=abnormal,
@@ -176,6 +181,7 @@ def _diagnosed(f: Findings, *, usual: bool) -> Diagnosis:
     return Diagnosis(
         verdict=verdict,
         sentence=sentence_of(f, verdict, scope, causes, latent),
+        figures=figures_of(units, f, [normal, abnormal]),
         unit=units.name,
         normal=normal,
         abnormal=abnormal,

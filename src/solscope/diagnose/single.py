@@ -16,6 +16,7 @@ import numpy as np
 from solscope.attribution import Attributed
 from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.changes.alternation import Bools
+from solscope.diagnose.changes.core_wait import lacks_core_pct
 from solscope.diagnose.changes.decompose import Component
 from solscope.diagnose.changes.steadiness import Drift, Movement, movement
 from solscope.diagnose.compared import RunSummary, interruptions, summary_of
@@ -25,6 +26,7 @@ from solscope.diagnose.matching.units import Side, fit_steps
 from solscope.diagnose.observe import observe
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.verdict import undecided
+from solscope.diagnose.verdict.figures import steps_text
 from solscope.diagnose.verdict.outliers import for_single_steps
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, rank
 from solscope.diagnose.verdict.wording import PLACES, why
@@ -32,6 +34,7 @@ from solscope.intervals import Int64s
 from solscope.readers.packed import Observations
 from solscope.resample import Floats
 from solscope.text import as_percent
+from solscope.views.verdict import Figure
 
 AROUND = 4
 """Steps of the most frequent kind that a step of another kind is compared with."""
@@ -79,6 +82,11 @@ class SingleDiagnosis(msgspec.Struct, frozen=True):
         Steadiness, msgspec.Meta(description="How steady the steps of this one recording are.")
     ]
     sentence: str
+    figures: list[Figure]
+    """Of the sentence: at most three."""
+    core_wait_pct: float | None
+    """Share of the recording in which the main thread was ready to run and had no core; null where
+    that was not sampled, or does not explain most of the GPU's waiting for the host."""
     run: RunSummary
     drift: Drift | None
     change_points: list[ChangePoint]
@@ -110,6 +118,8 @@ class _Seen:
     times: Floats
     """Times of `rows` as multiples of the typical step of their phase."""
     movement: Movement
+    lacking_pct: float | None
+    """As `core_wait_pct`."""
 
 
 def diagnose_run(
@@ -128,7 +138,9 @@ def diagnose_run(
     seen = _seen(side, limits)
     verdict = _verdict(seen, limits)
     if verdict == "steady" and _few_slow(seen.movement, limits):
-        return _alike(seen, limits)
+        return _alike(seen, limits, path)
+    if verdict == "steady":
+        return _steady(seen, path)
     if verdict == "cannot_tell":
         return _undecided(seen, limits, path)
     findings, ranking = _explained(seen, verdict, limits)
@@ -141,7 +153,10 @@ def _undecided(seen: _Seen, limits: Thresholds, path: str | None) -> SingleDiagn
     units = compare_parts(seen.run, parts, sensors=False, limits=limits)
     findings = None if units is None else find(units, limits)
     found = _diagnosis(seen, "cannot_tell", findings, None)
-    return msgspec.structs.replace(found, next_step=undecided.next_step(seen.run, findings, path))
+    lacks_core = seen.lacking_pct is not None
+    return msgspec.structs.replace(
+        found, next_step=undecided.next_step(seen.run, findings, path, lacks_core=lacks_core)
+    )
 
 
 def _few_slow(moves: Movement, limits: Thresholds) -> bool:
@@ -149,7 +164,17 @@ def _few_slow(moves: Movement, limits: Thresholds) -> bool:
     return moves.slow.size >= AT_LEAST_SLOW and moves.slow_share >= limits.min_effect
 
 
-def _alike(seen: _Seen, limits: Thresholds) -> SingleDiagnosis:
+def _steady(seen: _Seen, path: str | None) -> SingleDiagnosis:
+    """Steps alike; a host without a core can be as steady as any."""
+    found = _diagnosis(seen, "steady", None, None)
+    if seen.lacking_pct is None:
+        return found
+    return msgspec.structs.replace(
+        found, next_step=undecided.next_step(seen.run, None, path, lacks_core=True)
+    )
+
+
+def _alike(seen: _Seen, limits: Thresholds, path: str | None) -> SingleDiagnosis:
     """A few slow steps: a pattern if one known cause explains them, else accidents."""
     pattern: Steadiness = "bursty" if seen.movement.spacing is None else "periodic"
     slow = seen.rows[seen.movement.slow]
@@ -157,15 +182,13 @@ def _alike(seen: _Seen, limits: Thresholds) -> SingleDiagnosis:
         findings, ranking = _explained(seen, pattern, limits)
         if ranking is not None and ranking.causes[0].id != UNKNOWN:
             return _diagnosis(seen, pattern, findings, ranking)
-    return _diagnosis(seen, "steady", None, None)
+    return _steady(seen, path)
 
 
 def _explained(
     seen: _Seen, verdict: Steadiness, limits: Thresholds
 ) -> tuple[Findings | None, Ranking | None]:
     """The slow part compared with the usual one, and the causes of the difference."""
-    if verdict == "steady":
-        return None, None
     run, slow = seen.run, seen.movement.slow
     # Sensors are too sparse for single steps.
     stretches = slow.size / max(1, _stretches(slow))
@@ -183,7 +206,8 @@ def _seen(side: Side, limits: Thresholds) -> _Seen:
     unseen: Bools = np.isin(placed.fit, side.interrupted)
     times = relative_times(placed, limits)
     moves = movement(times, limits, rare_steps(placed, limits), unseen)
-    return _Seen(side.run, side, placed.fit, unseen, times, moves)
+    lacking = lacks_core_pct(side.run, side.fit, limits)
+    return _Seen(side.run, side, placed.fit, unseen, times, moves, lacking)
 
 
 def _stretches(slow: Int64s) -> int:
@@ -304,6 +328,8 @@ def _diagnosis(
     return SingleDiagnosis(
         verdict=verdict,
         sentence=_sentence(seen, verdict, findings, causes),
+        figures=_figures(seen, verdict, findings),
+        core_wait_pct=seen.lacking_pct,
         run=summary,
         drift=seen.movement.slope,
         change_points=_change_points(seen),
@@ -329,6 +355,8 @@ def _too_short(side: Side, limits: Thresholds) -> SingleDiagnosis:
         verdict="cannot_tell",
         sentence=f"Cannot tell: the recording has {size} whole steps; at least "
         f"{limits.tail_steps} are needed.",
+        figures=[],
+        core_wait_pct=None,
         run=_summary(side),
         drift=None,
         change_points=[],
@@ -398,14 +426,14 @@ def _sentence(
         few = ""
         if moves.slow.size:
             few = f"; {slow} {'is' if moves.slow.size == 1 else 'are'} slow, {share} of the time"
-        return f"Steady: no drift, change point or period in {size} steps{few}."
+        no_core = undecided.without_core(seen.lacking_pct)
+        return f"Steady: no drift, change point or period in {size} steps{few}{no_core}."
     if verdict == "cannot_tell":
-        walls = seen.side.wall[seen.side.fit] / 1e6
-        low, high = np.quantile(walls, (0.1, 0.9))
+        low, high = _quantiles(seen, 0.1, 0.9)
         return (
-            f"Cannot tell: steps differ by much ({low:.2f} to {high:.2f} ms, p10 to p90, of {size} "
-            "steps), and no drift, change point or period describes it"
-            f"{undecided.where(findings)}."
+            f"Cannot tell: steps differ by much ({low:.2f} to {high:.2f} ms, p10 to p90 of "
+            f"{_steps_text(seen)}), and no drift, change point or period describes it"
+            f"{undecided.where(findings)}{undecided.without_core(seen.lacking_pct)}."
         )
     if verdict == "drift" and moves.slope is not None:
         slope = moves.slope
@@ -429,6 +457,52 @@ def _sentence(
     if findings is None:
         return f"{head}."
     return f"{head}{_where(findings)}; {_cause(findings, causes)}."
+
+
+def _quantiles(seen: _Seen, *quantiles: float) -> list[float]:
+    """Of the times of steps that are looked at, ms."""
+    walls = seen.side.wall[seen.side.fit] / 1e6
+    return [float(value) for value in np.quantile(walls, quantiles)]
+
+
+def _steps_text(seen: _Seen) -> str:
+    return steps_text([seen.run.steps[row].phase for row in seen.side.fit.tolist()])
+
+
+def _figures(seen: _Seen, verdict: Steadiness, f: Findings | None) -> list[Figure]:
+    """What the sentence says of step times."""
+    steps = f"of {_steps_text(seen)}"
+    low, middle, high = _quantiles(seen, 0.1, 0.5, 0.9)
+    if verdict == "change_point":
+        worst = max(_change_points(seen), key=lambda point: abs(np.log(point.ratio)))
+        return [
+            Figure("typical step before", worst.before_ms, "ms", f"up to step {worst.step}"),
+            Figure("typical step after", worst.after_ms, "ms", f"from step {worst.step} on"),
+            Figure("times as long", worst.ratio, "×", "of the typical step"),
+        ]
+    figures = [Figure("median step", middle, "ms", steps)]
+    if verdict == "drift" and seen.movement.slope is not None:
+        ratio = seen.movement.slope.ratio
+        return [*figures, Figure("times as long", ratio, "×", "the last step as the first")]
+    if verdict in ("steady", "cannot_tell"):
+        figures = [
+            Figure("fast step (p10)", low, "ms", steps),
+            Figure("slow step (p90)", high, "ms", steps),
+        ]
+    if verdict in ("steady", "cannot_tell") and seen.lacking_pct is not None:
+        return [
+            *figures,
+            Figure("ready to run, no core", seen.lacking_pct, "%", "of the recording"),
+        ]
+    if f is not None and f.delta_ms > 0:
+        slow = "slower half adds" if verdict == "cannot_tell" else "a slow step adds"
+        sizes = (f.units.abnormal.fit.size, f.units.normal.fit.size)
+        scope = f"per step, mean of {sizes[0]} against {sizes[1]}"
+        figures.append(Figure(slow, f.delta_ms, "ms", scope))
+    if verdict in ("bursty", "periodic"):
+        share = 100 * seen.movement.slow_share
+        figures.append(Figure("lost in slow steps", share, "%", "of the time of all steps"))
+    return figures
 
 
 def _where(f: Findings) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from solscope.attribution import Attributed
 from solscope.diagnose.changes.counters import by_key, series
@@ -12,6 +13,7 @@ from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.observe import observe
 from solscope.pages.severity import Severity, of_diagnosis
 from solscope.readers.packed import Counter, Observations
+from solscope.views.verdict import Figure
 
 
 class StepTime(msgspec.Struct, frozen=True):
@@ -41,6 +43,8 @@ class DiagnosisPage(msgspec.Struct, frozen=True, tag="diagnosis", tag_field="kin
     title: str
     labels: list[str]
     diagnosis: Diagnosis
+    figures: list[Figure]
+    """Of the verdict, with the names of the runs."""
     severity: Severity
     """Of the verdict."""
     steps: list[list[StepTime]]
@@ -52,10 +56,14 @@ def diagnosis_page(runs: Sequence[Attributed], labels: Sequence[str]) -> Diagnos
     """A normal and an abnormal run."""
     observed = [observe(run) for run in runs]
     found = diagnose_runs(observed[0], observed[1])
+    names = dict(zip(("normal", "abnormal"), labels, strict=True))
     return DiagnosisPage(
         title=" → ".join(labels),
         labels=list(labels),
         diagnosis=found,
+        figures=[
+            replace(figure, name=names.get(figure.name, figure.name)) for figure in found.figures
+        ],
         severity=of_diagnosis(found),
         steps=[
             [

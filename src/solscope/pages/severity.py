@@ -44,5 +44,7 @@ def of_diagnosis(found: Diagnosis) -> Severity:
 
 
 def of_run(found: SingleDiagnosis) -> Severity:
-    """By how steady the recording is."""
+    """By how steady the recording is; steps that are alike may all wait for a core."""
+    if found.verdict == "steady" and found.core_wait_pct is not None:
+        return "attention"
     return _RUNS.get(found.verdict, "bad")

@@ -22,9 +22,10 @@ from solscope.diagnose.single import diagnose_run
 from solscope.diagnose.thresholds import THRESHOLDS
 from solscope.intervals import Int64s
 from solscope.lab import edits
+from solscope.pages.severity import of_run
 from solscope.readers.packed import CLOCK_NS, Observations, save
 from solscope.resample import Floats
-from tests.unit.diagnose.making import GRAPH
+from tests.unit.diagnose.making import EAGER, GRAPH, Made
 
 STEPS = 62
 NUMBERS = np.arange(STEPS)
@@ -115,6 +116,85 @@ def test_uneven_steps_without_sensors_ask_for_sensors() -> None:
     bare = msgspec.structs.replace(UNEVEN, counters=[], clocks=[])
     assert "solscope capture --pid PID" in diagnose_run(bare).next_step
     assert "capture" not in diagnose_run(UNEVEN).next_step
+
+
+def sharing_a_core(waits: float, runs: float, model: Made = EAGER) -> Observations:
+    """Steps that wait for the host, whose main thread waits for a core so much of the time."""
+    counted = {"runq_ns": waits * 1e9, "oncpu_ns": runs * 1e9}
+    return model.but(steps=STEPS, counters={**model.counters, **counted}).run()
+
+
+NO_CORE = "; the main thread is ready to run but has no core for 70 % of the recording."
+
+
+def test_a_host_without_a_core_is_named_also_in_one_run() -> None:
+    run = sharing_a_core(0.7, 0.28)
+    steady = diagnose_run(run, path="run.json")
+    longer = (np.random.default_rng(5).permutation(np.linspace(0.0, 40.0, STEPS)) * MS).astype(int)
+    longer_run = edits.slower_section(run, "schedule", longer)
+    counted = msgspec.structs.replace(longer_run, counters=run.counters, clocks=run.clocks)
+    uneven = diagnose_run(counted, path="run.json")
+    for found, verdict in ((steady, "steady"), (uneven, "cannot_tell")):
+        assert found.verdict == verdict
+        assert found.sentence.endswith(NO_CORE)
+        assert found.core_wait_pct == pytest.approx(70, abs=0.1)
+        assert found.next_step.startswith("give the process cores of its own (`taskset`, cpuset)")
+        assert "`solscope diagnose run.json AFTER`" in found.next_step
+        assert found.figures[-1].scope == "of the recording"
+        assert of_run(found) == "attention"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RUN,
+        # It has its core; sums over threads; a GPU that hardly waits.
+        sharing_a_core(0.02, 0.9),
+        sharing_a_core(0.7, 0.5),
+        sharing_a_core(0.7, 0.28, GRAPH.but(tiles={"idle.host:schedule": 0.0})),
+        # The GPU waits for most of a step, and the host for a core for the lesser part of that.
+        sharing_a_core(0.4, 0.5),
+    ],
+)
+def test_a_host_that_has_its_core_or_need_not_have_one(run: Observations) -> None:
+    found = diagnose_run(run)
+    assert found.core_wait_pct is None
+    assert "core" not in found.sentence + found.next_step
+
+
+def test_without_counts_of_the_scheduler_nothing_is_said_of_cores() -> None:
+    run = msgspec.structs.replace(sharing_a_core(0.7, 0.28), counters=[], clocks=[])
+    assert diagnose_run(run).core_wait_pct is None
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (RUN, {"fast step (p10)": "of 60 decode steps", "slow step (p90)": "of 60 decode steps"}),
+        (
+            LATE,
+            {
+                "typical step before": "up to step 40",
+                "typical step after": "from step 40 on",
+                "times as long": "of the typical step",
+            },
+        ),
+        (
+            DRIFT,
+            {"median step": "of 60 decode steps", "times as long": "the last step as the first"},
+        ),
+        (
+            EIGHTH,
+            {
+                "median step": "of 60 decode steps",
+                "a slow step adds": "per step, mean of 8 against 52",
+                "lost in slow steps": "of the time of all steps",
+            },
+        ),
+    ],
+)
+def test_figures_say_which_steps_they_are_of(run: Observations, said: dict[str, str]) -> None:
+    assert {figure.name: figure.scope for figure in diagnose_run(run).figures} == said
 
 
 def test_prefills_are_no_slow_steps() -> None:

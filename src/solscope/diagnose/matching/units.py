@@ -113,6 +113,14 @@ class Units:
         phases = " and ".join(s.phase or "unnamed" for s in self.strata) or "no"
         return f"{phases} step, start to start"
 
+    def counted(self, steps: int) -> str:
+        """So many units, for reading: `33 decode steps`."""
+        if anchor := self.normal.run.anchor:
+            return f"{steps:,} {'cycle' if steps == 1 else 'cycles'} of {anchor}"
+        phases = " and ".join(s.phase for s in self.strata if s.phase)
+        words = (f"{steps:,}", phases, "step" if steps == 1 else "steps")
+        return " ".join(word for word in words if word)
+
     @property
     def sure_moves(self) -> list[str | None]:
         """Those of `moved` that are significant."""

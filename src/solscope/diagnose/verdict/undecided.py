@@ -17,6 +17,8 @@ from solscope.intervals import Int64s
 from solscope.readers.packed import Observations
 from solscope.resample import Floats
 from solscope.text import as_percent
+from solscope.views.hotspots.advice import NO_CORE
+from solscope.views.verdict_words import percent_text
 
 MOST = 0.5
 """The place of the difference is named from this share of it on."""
@@ -65,9 +67,26 @@ def where(f: Findings | None) -> str:
     )
 
 
-def next_step(run: Observations, f: Findings | None, path: str | None) -> str:
+def without_core(lacking_pct: float | None) -> str:
+    """That the host has no core, as a clause; empty where that is not known or not the matter."""
+    if lacking_pct is None:
+        return ""
+    return (
+        f"; the main thread is ready to run but has no core for {percent_text(lacking_pct)} of the "
+        "recording"
+    )
+
+
+def next_step(
+    run: Observations, f: Findings | None, path: str | None, *, lacks_core: bool = False
+) -> str:
     """What would settle it, with the commands."""
     name = shlex.quote(path or run.run.name)
+    if lacks_core:
+        return (
+            f"{NO_CORE[0].lower()}{NO_CORE[1:]}, and record it again: "
+            f"`solscope diagnose {name} AFTER` says what that changed"
+        )
     settles = "compare it with a normal run of the same work"
     if not run.counters:
         metrics = shlex.quote(f"{(path or run.run.name).split('.')[0]}.metrics.csv")

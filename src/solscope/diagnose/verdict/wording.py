@@ -174,7 +174,7 @@ def _where(f: Findings) -> str:
     shares = {family: f.share(family) for family in PLACES}
     family = max(shares, key=lambda name: shares[name])
     share = min(shares[family], 9.99)
-    return f", {as_percent(share)} of it {PLACES[family]}{_others_shorter(share)}"
+    return f"; {as_percent(share)} of the difference is {PLACES[family]}{_others_shorter(share)}"
 
 
 def _others_shorter(share: float) -> str:

@@ -26,6 +26,7 @@ from solscope.report.results.diagnose.diagnosis import (
     steps_line,
 )
 from solscope.text import clean, percent
+from solscope.views.steps import LEAST_STEPS
 
 _STYLES = {"steady": "bold green", "cannot_tell": "bold yellow"}
 _STEPS = (Column("steps"), Column("in order", text=True, style="cyan"))
@@ -75,9 +76,10 @@ def _facts(result: SingleDiagnosis) -> Iterator[str]:
     run = result.run
     yield steps_line(run, "looked at")
     if run.mean_ms is not None:
+        rare = f", p99 {number(run.p99_ms, 3)} ms" if run.steps >= LEAST_STEPS[0.99] else ""
         yield (
-            f"mean {number(run.mean_ms, 3)} ms, p50 {number(run.p50_ms, 3)} ms, "
-            f"p99 {number(run.p99_ms, 3)} ms, to the start of the next step, all phases"
+            f"mean {number(run.mean_ms, 3)} ms, p50 {number(run.p50_ms, 3)} ms{rare}, to the start "
+            "of the next step, all phases"
         )
     for point in result.change_points:
         yield (
@@ -122,7 +124,12 @@ def _blocks(result: SingleDiagnosis, top: int) -> Iterator[Block]:
     whole = [sum(getattr(c, f) for c in result.components) for f in ("normal_ms", "abnormal_ms")]
     total = [number(whole[0], 3), number(whole[1], 3), signed(result.delta_ms), "", ""]
     rows.append([*total, Ready("step")])
-    title = f"{counted(slow, 'slow step')} against {usual} others, ms per step (adds up exactly)"
+    against = f"{counted(slow, 'slow step')} against {usual} others"
+    if result.verdict == "cannot_tell":
+        against = (
+            f"the slower half, {counted(slow, 'step')}, against the {usual} of the faster half"
+        )
+    title = f"{against}, ms per step (adds up exactly)"
     yield Block(title, _COMPONENTS, rows)
 
 
