@@ -78,13 +78,14 @@ def texts_of(column: pl.Series, rows: np.ndarray[Any, np.dtype[np.int64]] | None
     """The texts of a column, or of some of its rows, each looked up once; null is one of them."""
     if column.dtype not in (pl.Categorical, pl.Enum):
         column = column.cast(pl.Categorical())
-    codes = numbers(column.to_physical())
+    physical = column.to_physical()
+    codes = numbers(physical) if physical.null_count() else physical.to_numpy()
     if rows is None:
         rows = np.arange(codes.size)
     else:
         codes = codes[rows]
     # A row for each code that occurs; which one does not matter. The last is for -1, null.
-    row = np.full(int(codes.max(initial=-1)) + 2, -1, dtype=np.int64)
+    row = np.full(int(codes.max()) + 2 if codes.size else 1, -1, dtype=np.int64)
     row[codes] = rows
     present = np.flatnonzero(row >= 0)
     known = take(column, series("", row[present])).cast(pl.String).to_list()

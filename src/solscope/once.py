@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import wraps
+from threading import RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 Subject = TypeVar("Subject")
@@ -18,23 +19,22 @@ def once(
     """Keep the answers about the object that `ask` was last asked about, as long as it lives.
 
     For objects that do not change, such as an attributed profile and its tables: views of one page
-    ask the same of it. Whoever gets an answer must not change it. Two threads that ask at the same
-    time may both compute it.
+    ask the same of it. Whoever gets an answer must not change it. While a thread computes one,
+    others that ask `ask` wait.
     """
+    lock = RLock()
     last: list[tuple[weakref.ref[Any], dict[Any, Answer]]] = []
 
     @wraps(ask)
     def answer(about: Subject, /, *args: Details.args, **kwargs: Details.kwargs) -> Answer:
-        answers: dict[Any, Answer] | None = None
-        for reference, known in last:
-            if reference() is about:
-                answers = known
-        if answers is None:
-            answers = {}
-            last[:] = [(weakref.ref(about, lambda _: last.clear()), answers)]
         asked = (args, *kwargs.items())
-        if asked not in answers:
-            answers[asked] = ask(about, *args, **kwargs)
-        return answers[asked]
+        with lock:
+            answers = next((known for reference, known in last if reference() is about), None)
+            if answers is None:
+                answers = {}
+                last[:] = [(weakref.ref(about, lambda _: last.clear()), answers)]
+            if asked not in answers:
+                answers[asked] = ask(about, *args, **kwargs)
+            return answers[asked]
 
     return answer

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 from solscope.once import once
 
@@ -39,3 +41,24 @@ def test_an_answer_lives_no_longer_than_what_it_is_about() -> None:
     del one
     gc.collect()
     assert kept() is None
+
+
+def test_a_second_thread_waits_for_the_answer_that_the_first_computes() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    asked = []
+
+    @once
+    def slow(about: Subject) -> Answer:
+        asked.append(about)
+        begun.set()
+        assert may_end.wait(60)
+        return Answer()
+
+    one = Subject()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(slow, one)
+        assert begun.wait(60)
+        second = pool.submit(slow, one)
+        may_end.set()
+        assert first.result() is second.result()
+    assert len(asked) == 1

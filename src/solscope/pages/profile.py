@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 
@@ -120,18 +122,17 @@ def profile_page(
 
     `whole` adds the details, which take longer than the rest.
     """
-    single = not attributed.profile.is_aggregate
-    device_times(attributed)  # once, before several threads ask for them
+    card = hardware or hardware_of(attributed)
+    if attributed.profile.is_aggregate or not (most_events or whole):
+        return _page(attributed, card, model, lambda: _overview(attributed))
     # The two longest parts beside the rest: most of their time Polars and NumPy run without the
-    # interpreter. Threads start only where there is something to do.
+    # interpreter. The overview follows on the thread that is ready first.
     with ThreadPoolExecutor(2, thread_name_prefix="solscope-page") as beside:
-        events = (
-            beside.submit(event_timeline, attributed, most_events)
-            if single and most_events
-            else None
-        )
-        details = beside.submit(profile_details, attributed) if single and whole else None
-        page = _page(attributed, hardware or hardware_of(attributed), model)
+        events = beside.submit(event_timeline, attributed, most_events) if most_events else None
+        device_times(attributed)  # the details ask for them at once
+        details = beside.submit(profile_details, attributed) if whole else None
+        overview = beside.submit(_overview, attributed)
+        page = _page(attributed, card, model, overview.result)
         return msgspec.structs.replace(
             page,
             events=None if events is None else events.result(),
@@ -144,21 +145,46 @@ def _unranked(work: HotspotTable, doing: list[ToDo], summary: Summary) -> Unrank
     return unranked(work, doing, None if busy is None else busy / 100 * work.step_ms)
 
 
-def _page(attributed: Attributed, card: Hardware | None, model: Model | None) -> ProfilePage:
-    """The page without details and time line."""
-    single = not attributed.profile.is_aggregate
-    table = kernels(attributed)
-    calls = find_calls(attributed, model) if single else None
+class _Overview(NamedTuple):
+    """What needs no costs."""
+
+    summary: Summary
+    timeline: Timeline
+    tree: TimeNode
+    icicle: TimeNode | None
+    kernels: KernelTable
+
+
+def _overview(attributed: Attributed) -> _Overview:
+    return _Overview(
+        summary=summarize(attributed),
+        timeline=timeline(attributed),
+        tree=time_tree(attributed),
+        icicle=None if attributed.profile.is_aggregate else icicle(attributed),
+        kernels=kernels(attributed),
+    )
+
+
+def _page(
+    attributed: Attributed,
+    card: Hardware | None,
+    model: Model | None,
+    overview: Callable[[], _Overview],
+) -> ProfilePage:
+    """The page without details and time line; `overview` is asked for when it is needed."""
+    calls = None if attributed.profile.is_aggregate else find_calls(attributed, model)
     work = None if calls is None else hotspots_of_calls(attributed, calls, card)
-    summary = summarize(attributed)
     doing = [] if work is None else to_do(work)
+    operators = None if calls is None else operators_of_calls(attributed, calls, card)
+    efficiency = _efficiency(attributed, calls, card)
+    summary, steps, tree, layered, table = overview()
     return ProfilePage(
         title=attributed.profile.path,
         summary=summary,
-        timeline=timeline(attributed),
-        tree=time_tree(attributed),
-        icicle=icicle(attributed) if single else None,
-        operators=None if calls is None else operators_of_calls(attributed, calls, card),
+        timeline=steps,
+        tree=tree,
+        icicle=layered,
+        operators=operators,
         hotspots=work,
         to_do=doing,
         unranked=_unranked(work, doing, summary) if work is not None and model is None else None,
@@ -168,7 +194,7 @@ def _page(attributed: Attributed, card: Hardware | None, model: Model | None) ->
         kernels=msgspec.structs.replace(table, kernels=table.kernels[:MOST_KERNELS]),
         kernels_left_out=max(0, len(table.kernels) - MOST_KERNELS),
         idle_causes=CAUSES,
-        efficiency=_efficiency(attributed, calls, card),
+        efficiency=efficiency,
         details=None,
         events=None,
     )

@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Sequence
 from functools import cache
 from html import escape
-from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -23,13 +22,14 @@ from solscope._version import __version__
 from solscope.files import new_file
 from solscope.text import clean
 
+ASSETS = Path(__file__).with_name("assets")
 _ESCAPES = {b"<": b"\\u003c", b">": b"\\u003e", b"&": b"\\u0026", b"\xe2\x80\xa8": b"\\u2028"}
 
 
 @cache
 def asset(name: str) -> str:
     """One built file of the front end."""
-    return (resources.files("solscope.report") / "assets" / name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def render_html(pages: Sequence[Any], title: str) -> str:

@@ -8,11 +8,12 @@ A level, or one lane of it, is merged when it is first asked for.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solscope.attribution import Attributed
 from solscope.intervals import Int64s
@@ -21,6 +22,7 @@ from solscope.views.lanes.pack import pack
 from solscope.views.lanes.rows import Laned, lay_out
 from solscope.views.lanes.sensors import sensors
 
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
 FINEST_NS = 4_096
 """Width of level 1, a power of two like all widths; level 0 merges nothing."""
 FACTOR = 4
@@ -55,7 +57,7 @@ class Level:
     step: Int64s
     wait: Int64s
 
-    def take(self, rows: Int64s | NDArray[np.bool_] | slice) -> Level:
+    def take(self, rows: Int64s | Bools | slice) -> Level:
         """Some of the rows."""
         return Level(self.width_ns, *(getattr(self, name)[rows] for name in _COLUMNS))
 
@@ -115,12 +117,21 @@ class Levels:
         coarsest = {lane: self._rows(level, lane) for lane, level in chosen.items()}
         left = most - sum(coarsest.values())
         for lane in lanes:
-            for level in range(chosen[lane]):
-                if (more := self._rows(level, lane) - coarsest[lane]) <= left:
-                    chosen[lane], left = level, left - more
-                    break
+            level = self._finest(lane, left + coarsest[lane])
+            if level < chosen[lane]:
+                chosen[lane], left = level, left - self._rows(level, lane) + coarsest[lane]
         parts = [(level, self._lane(level, lane)) for lane, level in sorted(chosen.items())]
         return _block(parts, 0, self.laned.span_ns)
+
+    def _finest(self, lane: int, most: int) -> int:
+        """The finest level on which a lane has at most so many rows; the number of levels if none.
+
+        No level has more rows than a finer one: what it merges becomes a block in place of an
+        event, or part of one.
+        """
+        return bisect_left(
+            range(len(self.widths)), -most, key=lambda level: -self._rows(level, lane)
+        )
 
     def _rows(self, level: int, lane: int) -> int:
         """How many rows a lane has on a level, without merging it."""
@@ -167,23 +178,28 @@ def merge(level: Level, width: int) -> Level:
     rows = np.flatnonzero(small)
     if not rows.size:
         return replace(level, width_ns=width)
-    short = level.take(rows)
-    bucket = _buckets(short.start, width)
-    new = (np.diff(short.lane, prepend=-1) != 0) | (np.diff(bucket, prepend=-1) != 0)
+    start, busy, label = level.start[rows], level.busy[rows], level.label[rows]
+    bucket = _buckets(start, width)
+    new = np.ones(rows.size, dtype=np.bool_)
+    np.not_equal(bucket[1:], bucket[:-1], out=new[1:])
+    if level.lane[0] != level.lane[-1]:
+        lane = level.lane[rows]
+        new[1:] |= lane[1:] != lane[:-1]
     first = np.flatnonzero(new)
-    end = np.maximum.reduceat(short.start + short.dur, first)
+    end = np.maximum.reduceat(start + level.dur[rows], first)
     # A block takes the row of its first event, which keeps the order of lanes and starts.
     stays = ~small
     stays[rows[first]] = True
     coarse = level.take(np.flatnonzero(stays))
     target = (np.cumsum(stays) - 1)[rows[first]]
-    coarse.dur[target] = end - short.start[first]
-    coarse.busy[target] = np.add.reduceat(short.busy, first)
-    coarse.count[target] = np.add.reduceat(short.count, first)
-    coarse.label[target] = _main_label(first, short.label, short.busy)
-    coarse.layer[target], coarse.step[target] = (
-        np.where(_same(values, first), values[first], 0) for values in (short.layer, short.step)
-    )
+    coarse.dur[target] = end - start[first]
+    coarse.busy[target] = np.add.reduceat(busy, first)
+    coarse.count[target] = np.diff(first, append=rows.size)
+    coarse.label[target] = _main_label(first, label, busy)
+    for every, merged in ((level.layer, coarse.layer), (level.step, coarse.step)):
+        if merged.any():  # those of the host have none
+            values = every[rows]
+            merged[target] = np.where(_same(values, first), values[first], 0)
     coarse.wait[target] = 0
     return replace(coarse, width_ns=width)
 
@@ -196,20 +212,30 @@ def _main_label(first: Int64s, label: Int64s, busy: Int64s) -> Int64s:
     if not mixed.any():
         return main
     block, label, busy = np.repeat(np.arange(first.size), sizes)[mixed], label[mixed], busy[mixed]
-    kinds = int(label.max()) + 1
-    key = block * kinds + label
-    # Blocks ascend already, which this kind of sorting makes use of.
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    begins = np.flatnonzero(np.diff(key, prepend=-1))
-    time = np.add.reduceat(busy[order], begins)
+    # Labels of these events by number, in their order.
+    number = np.zeros(int(label.max()) + 1, dtype=np.int64)
+    number[label] = 1
+    known = np.flatnonzero(number)
+    number[known] = np.arange(known.size)
+    key = block * known.size + number[label]
+    if first.size * known.size <= label.size:
+        time = np.zeros(first.size * known.size, dtype=np.int64)
+        np.add.at(time, key, busy)
+        key = np.flatnonzero(np.bincount(key, minlength=time.size))
+        time = time[key]
+    else:
+        # Blocks ascend already, which this kind of sorting makes use of.
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        begins = np.flatnonzero(np.diff(key, prepend=-1))
+        key, time = key[begins], np.add.reduceat(busy[order], begins)
     # Written in the order of time, so that the largest stays.
-    ordered = key[begins][np.argsort(time, kind="stable")]
-    main[ordered // kinds] = ordered % kinds
+    ordered = key[np.argsort(time, kind="stable")]
+    main[ordered // known.size] = known[ordered % known.size]
     return main
 
 
-def _same(values: Int64s, first: Int64s) -> NDArray[np.bool_]:
+def _same(values: Int64s, first: Int64s) -> Bools:
     """Which groups, each of which begins at `first`, have one value."""
     changes = np.empty(values.size, dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=changes[1:])

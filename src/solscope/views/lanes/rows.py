@@ -139,11 +139,13 @@ def _in_lanes(source: _Source, first: int) -> _Part:
 
 def _sources(attributed: Attributed) -> Iterator[_Source]:
     """Events of lanes that belong together; some may be empty."""
+    # First what needs no devices: they may be under way on another thread.
+    host = [*_host_lanes(attributed)]
     devices = device_times(attributed)
     yield from _tracks(attributed, devices)
     for device in devices:
         yield from _device_lanes(attributed, device, devices)
-    yield from _host_lanes(attributed)
+    yield from host
 
 
 def _source(kind: LaneKind, title: str, owner: _Owner, table: pl.DataFrame) -> _Source:
