@@ -1,7 +1,8 @@
 """A dataclass of tables and small values as a folder of Parquet files, and back, without loss.
 
 Fields are not named here: a table becomes a Parquet file, anything else JSON of the type that the
-field declares. What cannot be restored exactly is refused when it is written.
+field declares. What cannot be restored exactly is refused when it is written. Columns without a
+value, a third of those of most traces, are not in the file: reading them would take time, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from solscope.cache.listing import MANIFEST
 if TYPE_CHECKING:
     import polars as pl
 
-LAYOUT = 2
+LAYOUT = 3
 """Raise it when the files of an entry change their meaning."""
 Value = TypeVar("Value")
 
@@ -31,6 +32,8 @@ class Table(msgspec.Struct, frozen=True):
     digest: str
     dtypes: dict[str, str]
     rows: int
+    unused: bytes
+    """Columns without a value: no rows of them, as a Parquet file; empty where there are none."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -105,11 +108,19 @@ def _encode(content: object, declared: Any) -> msgspec.Raw:
 
 def _write_table(table: pl.DataFrame, path: Path) -> Table:
     # Through memory: Polars cannot write to a path that is not valid UTF-8.
+    unused = [name for name in table.columns if table[name].null_count() == table.height]
+    if len(unused) == table.width:  # a table without columns has no rows
+        unused = []
+    data = _parquet(table.drop(unused))
+    path.write_bytes(data)
+    without_rows = _parquet(table.select(unused).clear()) if unused else b""
+    return Table(_digest(data), _dtypes(table), table.height, without_rows)
+
+
+def _parquet(table: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     table.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
-    data = buffer.getvalue()
-    path.write_bytes(data)
-    return Table(_digest(data), _dtypes(table), table.height)
+    return buffer.getvalue()
 
 
 def _read_table(expected: Table, path: Path) -> pl.DataFrame:
@@ -119,9 +130,24 @@ def _read_table(expected: Table, path: Path) -> pl.DataFrame:
     if _digest(data) != expected.digest:
         raise UnfitError(f"{path.name} is damaged")
     table = pl.read_parquet(io.BytesIO(data))
+    if expected.unused:
+        lengths = table.to_series().chunk_lengths()
+        for name, dtype in pl.read_parquet_schema(io.BytesIO(expected.unused)).items():
+            table.insert_column([*expected.dtypes].index(name), _nothing(name, dtype, lengths))
     if _dtypes(table) != expected.dtypes or table.height != expected.rows:
         raise UnfitError(f"{path.name} has other columns or rows than were written")
     return table
+
+
+def _nothing(name: str, dtype: pl.DataType, lengths: list[int]) -> pl.Series:
+    """A column of nulls in chunks of these lengths: those of one table should be cut alike."""
+    import polars as pl
+
+    one = pl.Series(name, [None], dtype=dtype)
+    first, *others = (one.new_from_index(0, length) for length in lengths)
+    for chunk in others:
+        first.append(chunk)
+    return first
 
 
 def _digest(data: bytes) -> str:

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from solscope.cache import entries as entries_module
 from solscope.cache.entries import Entries, entry_key
@@ -74,6 +75,24 @@ def test_a_value_comes_back_as_it_was_but_for_what_is_given(tmp_path: Path) -> N
     found = entries.get(key, Thing, {"path": "elsewhere"})
     assert found is not None
     assert same(found, thing(path="elsewhere", more=pl.DataFrame({"a": []})))
+
+
+def test_columns_without_a_value_come_back_in_their_place(tmp_path: Path) -> None:
+    entries = make(tmp_path)
+    columns = [
+        pl.Series("first", [None, None], dtype=pl.Enum(["a"])),
+        pl.Series("number", [1, None]),
+        pl.Series("text", [None, None], dtype=pl.Categorical()),
+        pl.Series("list", [None, None], dtype=pl.List(pl.Int32)),
+        pl.Series("name", ["x", "y"]),
+        pl.Series("last", [None, None], dtype=pl.UInt8),
+    ]
+    for number, table in enumerate((pl.DataFrame(columns), pl.DataFrame(columns[:1]))):
+        key = put(entries, str(number), more=table)
+        found = entries.get(key, Thing, {"path": "elsewhere"})
+        assert found is not None
+        assert found.more is not None
+        assert_frame_equal(found.more, table)
 
 
 def test_an_unknown_key_is_a_miss(tmp_path: Path) -> None:
