@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from solscope.pages.diagnosis import DiagnosisPage
 from solscope.pages.profile import ProfilePage
 from solscope.pages.ranks import RanksPage
 from solscope.pages.single import SinglePage
-from solscope.pages.words import WORDS
+from solscope.pages.words import TERMS, WORDS
 from solscope.web.api import ENDPOINTS
 from solscope.web.openapi import openapi
 
@@ -64,15 +65,21 @@ def files() -> Files:
 
 def glossary() -> str:
     """Words of the library with their meaning, as TypeScript."""
-    rows = "".join(
-        f"  {json.dumps(word)}: {json.dumps(text, ensure_ascii=False)},\n"
-        for word, text in WORDS.items()
-    )
-    about = (
+    return (
         "// Words of the library and what they mean; one that ends in a point or colon stands for\n"
         "// all that begin with it. Written by `make generated` from `solscope.pages.words`.\n"
+        f"export const WORDS: Record<string, string> = {_record(WORDS)};\n\n"
+        "// Terms that stand inside labels and sentences.\n"
+        f"export const TERMS: Record<string, string> = {_record(TERMS)};\n"
     )
-    return f"{about}export const WORDS: Record<string, string> = {{\n{rows}}};\n"
+
+
+def _record(words: Mapping[str, str]) -> str:
+    rows = (
+        f"  {json.dumps(word, ensure_ascii=False)}: {json.dumps(text, ensure_ascii=False)},\n"
+        for word, text in words.items()
+    )
+    return f"{{\n{''.join(rows)}}}"
 
 
 def render() -> str:

@@ -5,6 +5,7 @@ import { categoryColor } from "./colors";
 import { choose, chosen, type Choice } from "./dark";
 import { ms, NONE, percent } from "./format";
 import { WORDS } from "./glossary";
+import { inTerms } from "./terms";
 import { copy } from "./take";
 import type { CoverageSummary, Figure, Headline, ProfileWarning } from "./types";
 
@@ -29,7 +30,7 @@ export function Begin({ headline, severity, warnings = [], because = [], todo = 
   const advice = headline.advice ?? (headline.next ? `Look further: \`${headline.next}\`` : null);
   return (
     <VerdictSection severity={severity} title="Verdict">
-      <p class="sentence">{headline.sentence}</p>
+      <p class="sentence"><Terms text={headline.sentence} /></p>
       {because.length > 0 && <ul class="because">{because.map((line) => <li key={line}>{line}</li>)}</ul>}
       <Figures figures={headline.figures} />
       {todo ?? (advice && <p class="do"><strong><Sentence text={advice} /></strong></p>)}
@@ -43,7 +44,7 @@ export function Begin({ headline, severity, warnings = [], because = [], todo = 
 export function Figures({ figures }: { figures: Figure[] }) {
   if (!figures.length) return null;
   const write = ({ unit, value }: Figure): string => (unit === "ms" ? ms(value) : unit === "%" ? percent(value) : `×${value.toFixed(2)}`);
-  return <dl class="figures">{figures.map((one) => <div key={one.name}><dt>{one.name}</dt><dd>{write(one)}</dd>{one.scope && <dd class="scope">{one.scope}</dd>}</div>)}</dl>;
+  return <dl class="figures">{figures.map((one) => <div key={one.name}><dt><Terms text={one.name} /></dt><dd>{write(one)}</dd>{one.scope && <dd class="scope"><Terms text={one.scope} /></dd>}</div>)}</dl>;
 }
 
 export function Section({ id, title, about, children }: { id: string; title: string; about?: ComponentChildren; children: ComponentChildren }) {
@@ -81,7 +82,7 @@ export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
     <dl class="facts">
       {facts.map(([name, value]) => (
         <div key={name}>
-          <dt>{name}</dt>
+          <dt><Terms text={name} /></dt>
           <dd>{value ?? NONE}</dd>
         </div>
       ))}
@@ -180,6 +181,9 @@ function meaningOf(text: string): string | undefined {
   const starts = Object.keys(WORDS).filter((word) => /[.:]$/.test(word) && text.startsWith(word)).sort((a, b) => b.length - a.length);
   return WORDS[text] ?? WORDS[starts[0] ?? ""];
 }
+
+/** A label or sentence whose terms are explained where one points at them. */
+export const Terms = ({ text }: { text: string }) => <>{inTerms(text).map(([part, about], at) => (about ? <abbr key={at} title={about}>{part}</abbr> : part))}</>;
 
 /** A word of the library, with its explanation where it has one. */
 export function Word({ text }: { text: string | null | undefined }) {

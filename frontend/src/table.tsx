@@ -4,9 +4,10 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useFit } from "./fit";
 import { NONE, number } from "./format";
 import { filtered, sorted, windowOf } from "./order";
-import { Breaking } from "./parts";
 import { setParams, useParam } from "./params";
+import { Breaking } from "./parts";
 import { csvOf, fileNameOf, markdownOf, save, slug } from "./take";
+import { aboutTerms } from "./terms";
 import { inUnit, SIZE, sizeFormat, timeFormat, type UnitFormat } from "./units";
 
 export interface Column<Row> {
@@ -200,7 +201,7 @@ export function Table<Row>({ caption, columns: given, rows, search, sort, most =
             <tr>
               {columns.map((column) => (
                 <th key={column.id} scope="col" class={cell(column)} aria-sort={order?.id === column.id ? (order.down ? "descending" : "ascending") : "none"}>
-                  <button type="button" title={column.help} onClick={() => setOrder({ id: column.id, down: order?.id === column.id ? !order.down : !column.text })}>
+                  <button type="button" title={column.help ?? aboutTerms(column.title)} onClick={() => setOrder({ id: column.id, down: order?.id === column.id ? !order.down : !column.text })}>
                     {column.title.split(" ").flatMap((word, at) => [at ? " " : "", <span key={at} class="word"><Breaking text={word} /></span>])}
                     {formats.get(column.id)?.needed && <span class="unit"> {formats.get(column.id)?.unit}</span>}
                     {order?.id === column.id && <span aria-hidden="true" class="arrow">{order.down ? "▾" : "▴"}</span>}

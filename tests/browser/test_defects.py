@@ -74,8 +74,11 @@ def test_rows_can_be_told_apart_and_numbers_read(browser: Browser, report: Path)
         assert len(set(rows)) == len(rows)
         said = page.locator("main").inner_text()
         assert re.findall(r"\b0\.\d+ ns|\de-\d|\b1 calls\b", said) == []
-        about = page.locator("#hotspots abbr, #operators abbr").first
-        expect(about).to_have_attribute("title", re.compile(r"\w+ \w+"))
+        for part in ("#summary dt", "#summary th", "#hotspots td", "#kernels td"):
+            about = page.locator(f"{part} abbr").first
+            expect(about).to_have_attribute("title", re.compile(r"\w+ \w+"))
+        bound = page.locator("#operators th button", has_text="Bound").first
+        expect(bound).to_have_attribute("title", re.compile("least time"))
 
 
 def test_unlike_profiles_are_neither_better_nor_worse(browser: Browser, report: Path) -> None:
@@ -98,6 +101,8 @@ def test_a_diagnosis_colors_what_is_sure_and_says_its_verdict_once(
         opened(page, "diagnosis", report)
         title = page.locator("#verdict h2").inner_text()
         expect(page.locator("#verdict .sentence")).not_to_contain_text(f"{title}:")
+        noise = page.locator("#verdict abbr", has_text="Noise inside the normal run")
+        expect(noise).to_have_attribute("title", re.compile("two halves of the normal run"))
         eventually(page, page.locator(".sensor").count, lambda sensors: sensors > 3)
         # An axis that does not begin at 0 says so, and a sensor that reads 0 has no chart.
         for figure in page.locator(".sensor").all():

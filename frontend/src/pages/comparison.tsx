@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { Link } from "../address";
 import { Waterfall } from "../charts/waterfall";
 import { ms, NONE, number, percent, shorten, signed, times } from "../format";
-import { Bar, Begin, Breaking, Dot, Section } from "../parts";
+import { Bar, Begin, Breaking, Dot, Section, Word } from "../parts";
 import { everyPhase, stepsCounted } from "../steps";
 import { Table, type Column } from "../table";
 import { timeFormat, inUnit } from "../units";
@@ -76,7 +76,7 @@ function Phase({ phase, labels }: { phase: PhaseComparison; labels: string[] }) 
   );
 }
 
-const RELATION: Record<string, string> = { same: "same kernel", replaced: "replaced", split: "split", fused: "fused", changed: "changed", new: "only after", gone: "only before" };
+const RELATION: Record<string, string> = { same: "same kernel", replaced: "replaced", split: "split", fused: "fused", changed: "several by several", new: "only after", gone: "only before" };
 
 const namesOf = (uses: KernelUse[]): string => uses.map((use) => use.name).join(" + ");
 
@@ -84,7 +84,7 @@ function kernelColumns(labels: string[]): Column<KernelChange>[] {
   return [
     { id: "kernel", title: "Kernel", text: true, long: true, value: (row) => namesOf(row.before) || namesOf(row.after), show: (row) => <span class="opener"><Dot category={row.category} /><span><Breaking text={shorten(namesOf(row.before) || namesOf(row.after), 60)} />{row.relation !== "same" && row.before.length > 0 && row.after.length > 0 && <span class="faint block">→ <Breaking text={shorten(namesOf(row.after), 60)} /></span>}</span></span> },
     { id: "role", spare: 5, title: "Role", text: true, tight: true, value: (row) => row.role ?? NONE },
-    { id: "relation", spare: 4, title: "Match", text: true, tight: true, value: (row) => RELATION[row.relation] ?? row.relation },
+    { id: "relation", spare: 4, title: "Match", text: true, tight: true, value: (row) => RELATION[row.relation] ?? row.relation, show: (row) => <Word text={RELATION[row.relation] ?? row.relation} /> },
     { id: "before", spare: 2, title: labels[0] ?? "before", value: (row) => row.before_ms, time: "ms" },
     { id: "after", spare: 1, title: labels[1] ?? "after", value: (row) => row.after_ms, time: "ms" },
     { id: "diff", title: "Difference", value: (row) => row.diff_ms, time: "ms", signed: true, show: (row, text) => <span class={row.differs ? (row.diff_ms > 0 ? "worse" : "better") : ""}>{text}</span> },
@@ -129,7 +129,7 @@ interface PartsProps { caption: string; parts: Part[]; labels: string[]; dots?: 
 
 function Parts({ caption, parts, labels, dots, step }: PartsProps) {
   const columns = useMemo<Column<Part>[]>(() => [
-    { id: "name", title: "Part", text: true, tight: dots, long: !dots, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}<Breaking text={shorten(row.name, 50)} /></> },
+    { id: "name", title: "Part", text: true, tight: dots, long: !dots, value: (row) => row.name, show: (row) => <>{dots && <Dot category={row.name} />}{dots ? <Word text={row.name} /> : <Breaking text={shorten(row.name, 50)} />}</> },
     ...(step === null ? shareColumns(labels) : labels.map((label, at): Column<Part> => ({ id: `time-${at}`, spare: at + 1, title: label, value: (row) => row.time_ms[at], time: "ms" }))),
     ...(step === null ? [] : labels.slice(1)).map((label, index): Column<Part> => ({ id: `diff-${index}`, title: labels.length === 2 ? "Difference" : `Δ ${label}`, help: `${label} minus ${labels[0]}`, value: (row) => change(row, index + 1), time: "ms", signed: true, show: (row, text) => <Change value={change(row, index + 1)} text={text} colored={Math.abs(change(row, index + 1)) >= COLORED * (step ?? 0)} /> })),
   ], [parts, labels, dots, step]);

@@ -5,7 +5,7 @@ import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
-import { Bar, Facts, Figures, Section, Sentence, VerdictSection, Word } from "../parts";
+import { Bar, Facts, Figures, Section, Sentence, Terms, VerdictSection, Word } from "../parts";
 import { Table, type Column } from "../table";
 import type { Component, CounterChange, DiagnosisPage, NamedCause, RunSummary } from "../types";
 
@@ -19,13 +19,13 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
   return (
     <>
       <VerdictSection severity={page.severity} title={title(found.verdict)}>
-        <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
+        <p class="sentence"><Terms text={withoutVerdict(found.sentence, found.verdict)} /></p>
         <Figures figures={page.figures} />
         {found.next_step && <p class="do"><strong><Sentence text={asSentence(found.next_step)} /></strong></p>}
         <Facts facts={[
           ["Compared", found.unit],
           ...found.normal.p50_ms !== null && found.abnormal.p50_ms !== null && found.ratio !== null ? quantiles(found.normal, found.abnormal) : [],
-          ["Comparability", found.comparability.level === "refuse" ? "not comparable" : found.comparability.level],
+          ["Comparability", <Word key="level" text={found.comparability.level === "refuse" ? "not comparable" : found.comparability.level} />],
           ["Steps compared", [found.normal, found.abnormal].map((run) => `${run.steps} of ${run.steps_in_recording}`).join(" → ")],
           ...found.comparability.noise_floor_pct !== null ? [["Noise inside the normal run", `±${percent(found.comparability.noise_floor_pct)}`] as [string, string]] : [],
           ...found.comparability.run_noise_pct !== null ? [["Noise between starts", `up to ±${percent(found.comparability.run_noise_pct, 0)}`] as [string, string]] : [],
@@ -115,11 +115,11 @@ const COMPONENTS = components("Normal", "Abnormal");
 
 const COUNTERS: Column<CounterChange>[] = [
   { id: "name", title: "Sensor", text: true, long: true, value: (row) => row.name, show: (row) => <><Word text={row.name} />{row.device === null ? "" : ` (GPU ${row.device})`}</> },
-  { id: "part", spare: 3, title: "Part", text: true, tight: true, value: (row) => row.part },
+  { id: "part", spare: 3, title: "Part", text: true, tight: true, value: (row) => row.part, show: (row) => <Word text={row.part} /> },
   { id: "normal", title: "Normal", value: (row) => row.normal, show: (row) => number(row.normal) },
   { id: "abnormal", title: "Abnormal", value: (row) => row.abnormal, show: (row) => number(row.abnormal) },
   { id: "unit", title: "Unit", text: true, value: (row) => row.unit },
-  { id: "state", spare: 2, title: "State", text: true, tight: true, value: (row) => row.state.replaceAll("_", " ") },
+  { id: "state", spare: 2, title: "State", text: true, tight: true, value: (row) => row.state.replaceAll("_", " "), show: (row) => <Word text={row.state.replaceAll("_", " ")} /> },
 ];
 
 const sensorRank = (one: CounterChange | undefined): number => (one ? (one.state === "changed" ? 0 : 4) + (one.part === "driver" ? 0 : 1) : 9);

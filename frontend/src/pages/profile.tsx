@@ -139,7 +139,7 @@ function Categories({ rows, of }: { rows: CategoryTime[]; of: string }) {
         <tbody>
           {rows.map((one) => (
             <tr key={one.category}>
-              <th scope="row" class="text"><Dot category={one.category} />{one.category}</th>
+              <th scope="row" class="text"><Dot category={one.category} /><Word text={one.category} /></th>
               <td class="number">{inUnit(1e6 * one.time_ms, format)} {format.unit}</td>
               <td class="number">{percent(one.pct)}</td>
               <td class="number spare">{counted(one.calls, "call")}</td>
@@ -278,7 +278,7 @@ function Idle({ page, events, range }: Ranged) {
 
 const KERNELS: Column<KernelRow>[] = [
   { id: "name", title: "Kernel", text: true, long: true, value: (row) => row.short_name, show: (row) => <span class="opener"><Dot category={row.category} /><span><Name short={shorten(row.short_name, 56)} full={row.name} /></span></span> },
-  { id: "category", spare: 5, title: "Category", text: true, tight: true, value: (row) => row.category },
+  { id: "category", spare: 5, title: "Category", text: true, tight: true, value: (row) => row.category, show: (row) => <Word text={row.category} /> },
   { id: "calls", spare: 2, title: "Calls", value: (row) => row.calls, show: (row) => number(row.calls) },
   { id: "total", title: "Total", value: (row) => row.total_ns, time: "ns", unit: "total" },
   { id: "pct", title: "Share", value: (row) => row.pct, show: (row) => percent(row.pct) },

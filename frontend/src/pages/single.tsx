@@ -6,7 +6,7 @@ import { Sensor } from "../charts/sensor";
 import { RunSteps } from "../charts/steps";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, times } from "../format";
-import { Facts, Figures, Section, Sentence, VerdictSection } from "../parts";
+import { Facts, Figures, Section, Sentence, Terms, VerdictSection } from "../parts";
 import { Table } from "../table";
 import type { SingleDiagnosis, SinglePage, StepOfRun } from "../types";
 import { asSentence, Cause, components, MOST_SENSORS, title, waterfallParts, withoutVerdict } from "./diagnosis";
@@ -26,7 +26,7 @@ export function SingleView({ page, address = null }: { page: SinglePage; address
   return (
     <>
       <VerdictSection severity={page.severity} title={found.verdict === "cannot_tell" && found.run.p50_ms !== null && found.components.length > 0 ? "Uneven steps" : title(found.verdict)}>
-        <p class="sentence">{withoutVerdict(found.sentence, found.verdict)}</p>
+        <p class="sentence"><Terms text={withoutVerdict(found.sentence, found.verdict)} /></p>
         <Figures figures={found.figures} />
         {found.next_step && <p class="do"><strong><Sentence text={asSentence(found.next_step)} /></strong></p>}
         {found.warnings.length > 0 && <ul class="warnings">{found.warnings.map((text, index) => <li key={index}><Sentence text={text} /></li>)}</ul>}
