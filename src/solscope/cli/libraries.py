@@ -53,13 +53,25 @@ def import_numpy() -> None:
                 sys.modules.pop(name, None)
 
 
-def import_polars() -> None:
-    """Import Polars; modules of `LATE` that nobody has imported yet are imported on first use."""
+def import_polars(*, small: bool = False) -> None:
+    """Import Polars; modules of `LATE` that nobody has imported yet are imported on first use.
+
+    With `small` it gets one thread instead of one per core: on small tables, to wake the others
+    takes longer than what they do. Processes that are started later get theirs.
+    """
     if "polars" not in sys.modules:
         for name in LATE:
             if name not in sys.modules:
                 _import_on_first_use(name)
-        import_module("polars")
+        limit = "POLARS_MAX_THREADS"
+        if not small or limit in os.environ:
+            import_module("polars")
+            return
+        os.environ[limit] = "1"
+        try:
+            import_module("polars").thread_pool_size()  # which starts the threads
+        finally:
+            del os.environ[limit]
 
 
 class _Late(ModuleType):

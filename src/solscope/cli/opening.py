@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PROGRESS_FROM_BYTES = 8 << 20
 """Smaller files are read too fast for a progress bar."""
+SMALL_BYTES = 1 << 20
+"""Up to this size of its file, a profile is computed on by one thread of Polars."""
 UNMATCHED_REASONS = 3
 """How many reasons why replays took nothing from a companion are printed."""
 
@@ -126,7 +128,7 @@ def open_attributed(
     with _read_options(path, how.max_expansion) as options, opening(path, options) as main:
         main.start()
         import_numpy()
-        import_polars()
+        import_polars(small=_all_small(path))
         main.start_loading()
         from solscope.attribution.classify import load_rules
         from solscope.attribution.opening import Companions, attribute_opened
@@ -278,6 +280,18 @@ def refuse_with_runs(**given: object) -> None:
         raise click.UsageError(
             f"{', '.join(names)}: for single profiles only; name one rank's file"
         )
+
+
+def _all_small(path: str) -> bool:
+    """Whether this profile and whatever else the command line names are small files."""
+    from solscope import demo
+
+    context = click.get_current_context(silent=True)
+    given = () if context is None else context.params.values()
+    values = [each for value in given for each in (value if isinstance(value, tuple) else (value,))]
+    named = [Path(str(value)) for value in values if isinstance(value, (str, Path))]
+    files = [Path(demo.resolve(path)), *(name for name in named if name.exists())]
+    return all(file.is_file() and file.stat().st_size <= SMALL_BYTES for file in files)
 
 
 @contextmanager

@@ -1,8 +1,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from solscope.cli.opening import SMALL_BYTES, _all_small
 
 CHECK = """
 import sys
@@ -63,3 +71,45 @@ def test_numpy_without_docstrings_computes_the_same() -> None:
     assert "int64" in found["typed"]
     # A version of NumPy that documents its functions elsewhere makes this list useless.
     assert found["documented"] != ["add", "array", "dtype"]
+
+
+THREADS = """
+import os
+from solscope.cli.libraries import import_polars
+import_polars(small=True)
+import polars
+print(polars.thread_pool_size(), os.environ.get("POLARS_MAX_THREADS"))
+"""
+
+
+@pytest.mark.parametrize(("set_to", "said"), [(None, "1 None"), ("3", "3 3")])
+def test_polars_has_one_thread_for_small_profiles_unless_told(
+    set_to: str | None, said: str
+) -> None:
+    own = {name: text for name, text in os.environ.items() if name != "POLARS_MAX_THREADS"}
+    env = own if set_to is None else {**own, "POLARS_MAX_THREADS": set_to}
+    line = [sys.executable, "-c", THREADS]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.strip() == said
+
+
+def test_small_is_what_all_files_of_the_command_line_are(tmp_path: Path) -> None:
+    large = tmp_path / "large.json"
+    large.touch()
+    os.truncate(large, SMALL_BYTES + 1)
+
+    @click.command
+    @click.argument("files", nargs=-1)
+    @click.option("--extra", type=Path)
+    def command(files: tuple[str, ...], extra: Path | None) -> None:
+        del extra
+        click.echo(_all_small(files[0]))
+
+    def answer(*arguments: str) -> str:
+        return CliRunner().invoke(command, arguments).output.strip()
+
+    assert answer("demo:vllm-b200", "--extra", __file__) == "True"
+    assert answer(str(large)) == "False"
+    assert answer("demo:vllm-b200", str(large)) == "False"
+    assert answer("demo:vllm-b200", "--extra", str(large)) == "False"
+    assert answer("demo:vllm-b200", str(tmp_path)) == "False"
