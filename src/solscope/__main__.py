@@ -4,8 +4,9 @@ import gc
 import os
 import sys
 
-COLLECT_EVERY = 100_000
-"""Objects made between two runs of the garbage collector."""
+COLLECT_EVERY = 250_000
+"""Objects made between two runs of the garbage collector. A report makes a little over 100,000 and
+keeps them; a run over these takes 40 ms."""
 
 
 def main() -> None:
