@@ -270,8 +270,8 @@ def test_results_of_two_suites_are_shown_one_at_a_time(browser: Browser) -> None
     with serving(["results/bench"]) as address, watched(browser) as (page, problems):
         page.goto(f"{address}/bench?a=torch-eager&b=solscope-triton")
         page.wait_for_selector("#operators tbody td")
-        expect(page.get_by_label("Suite")).to_have_value("atrex")
-        page.get_by_label("Suite").select_option("decode")
+        expect(page.get_by_role("combobox", name="Suite")).to_have_value("atrex")
+        page.get_by_role("combobox", name="Suite").select_option("decode")
         page.wait_for_selector("#operators >> text=dense_gemm")
         expect(page).to_have_url(re.compile("suite=decode"))
         page.wait_for_selector("#diff table")

@@ -84,6 +84,8 @@ def said(profile: Attributed) -> Iterator[tuple[str, StepBasis, float]]:
         for side in phase.steps:
             if side is not None:
                 yield "compare", side.basis, side.time_ms
+                if side.basis == found.basis:
+                    assert side.busy_pct == pytest.approx(found.busy_pct)
     for of_kernels in compare_kernels(profile, profile).phases:
         for basis in of_kernels.basis:
             yield "compare --kernels", basis, basis.step_ms
