@@ -38,6 +38,14 @@ def _no_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_progress_lines() -> Iterator[None]:
+    """What a command says on stderr must not depend on how long it took here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("solscope.cli.progress.LOG_EVERY_S", float("inf"))
+        yield
+
+
 @pytest.fixture(params=["native", "python"])
 def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the test once with each scanner of Chrome traces."""

@@ -94,6 +94,7 @@ def test_progress_in_a_log_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatc
     log = Screen("utf-8", terminal=False)
     seconds = iter([0.0, 1.0, 5.0, 5.0, 6.0, 12.0, 12.0])
     monkeypatch.setattr("solscope.cli.progress.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("solscope.cli.progress.LOG_EVERY_S", 5.0)
     monkeypatch.setattr(sys, "stderr", log)
     with progress_line() as progress:
         for done in range(1, 5):
