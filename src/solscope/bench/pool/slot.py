@@ -60,6 +60,8 @@ class WorkerSlot:
     arenas: Mapping[str, Arena]
     share: float | None = None
     """Most GPU memory that the worker may take, as a share of all."""
+    compiler_cache: Path | None = None
+    """Where torch.compile keeps what it makes, if not in its usual place."""
     _worker: Worker | None = None
     loaded: Loaded = field(default_factory=Loaded)
     """What the solution has beside `run`."""
@@ -150,6 +152,7 @@ class WorkerSlot:
             compiled=solution.about.compile,
             dynamic=None,
             build=str(solution.build_folder(candidate.operator)),
+            compiler_cache=None if self.compiler_cache is None else str(self.compiler_cache),
         )
         self.loaded = worker.ask(request, self.spawner.limits.first_s)
 

@@ -233,10 +233,12 @@ class Evaluation:
             release(self.options.device, keep=0)
 
     def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
+        # Checks have other sizes, and torch.compile keeps kernels made for the first of them.
+        compiled = spawner.folder / "compiled"
         with arenas.pair() as pair:
             slots = [
                 [
-                    WorkerSlot(spawner, candidate, pair, self._share)
+                    WorkerSlot(spawner, candidate, pair, self._share, compiled)
                     for candidate in self._standing(run)
                 ]
                 for _ in range(self.options.restarts)

@@ -153,6 +153,8 @@ class LoadSolution(Request[Loaded], frozen=True):
     dynamic: bool | None
     build: str | None
     """The cache folder of a CUDA C++ solution."""
+    compiler_cache: str | None = None
+    """Where torch.compile keeps what it makes; null for its usual place."""
 
 
 class BindInputs(Request[SetupTimes], frozen=True):

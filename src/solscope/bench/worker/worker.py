@@ -156,6 +156,8 @@ class Worker:
         self.compiled = request.compiled
         if request.compiled:
             self.torch._dynamo.config.recompile_limit = RECOMPILES
+            if request.compiler_cache is not None:
+                os.environ["TORCHINDUCTOR_CACHE_DIR"] = request.compiler_cache
             run = self.torch.compile(run, dynamic=request.dynamic)
         self.run = run
         return Loaded(self.setup is not None, self.prepare is not None)

@@ -149,6 +149,31 @@ def test_a_crash_says_where_in_the_solution(tmp_path: Path) -> None:
     assert read_results([out])[-1].reason == "mine.py has no function run"
 
 
+WHERE_COMPILED = """
+import os
+import torch
+from torch.nn.functional import rms_norm
+
+@torch.compiler.disable
+def run(x, weight, eps):
+    if os.environ.get("TORCHINDUCTOR_CACHE_DIR", "").endswith("compiled"):
+        raise RuntimeError("timed with a cache of its own")
+    return rms_norm(x.float(), weight.shape, weight.float(), eps).to(x.dtype)
+"""
+
+
+@pytest.mark.long
+def test_kernels_that_were_compiled_for_checks_are_not_timed(tmp_path: Path) -> None:
+    folder, out = tmp_path / "mine", tmp_path / "r.jsonl"
+    folder.mkdir()
+    (folder / "solution.toml").write_text("compile = true\n", encoding="utf-8")
+    (folder / "rms_norm.py").write_text(WHERE_COMPILED, encoding="utf-8")
+    what = ["bench", "run", "--solution", str(folder), "--op", "rms_norm", "--shapes", "0"]
+    assert run([*what, "--out", str(out), *TIMED, "--restarts", "1"]) == 1
+    (found,) = read_results([out])  # the checks passed: they have the usual cache
+    assert "timed with a cache of its own" in (found.reason or "")
+
+
 ROUTES = """
 from _honest import run as honest
 def setup(**inputs):
