@@ -4,24 +4,24 @@ import torch
 import triton
 import triton.language as tl
 
-COLUMNS = 1024
+VALUES = 1024
 
 
 @triton.jit
-def silu_kernel(x, out, inner, COLUMNS: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = column < inner
-    at = x + row * 2 * inner + column
-    gate = tl.load(at, mask=inside, other=0.0).to(tl.float32)
-    up = tl.load(at + inner, mask=inside, other=0.0).to(tl.float32)
+def silu_kernel(x, out, inner, total, VALUES: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * VALUES + tl.arange(0, VALUES)
+    inside = at < total
+    gates = x + at // inner * (2 * inner) + at % inner
+    gate = tl.load(gates, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(gates + inner, mask=inside, other=0.0).to(tl.float32)
     result = gate * tl.sigmoid(gate) * up
-    tl.store(out + row * inner + column, result.to(out.dtype.element_ty), mask=inside)
+    tl.store(out + at, result.to(out.dtype.element_ty), mask=inside)
 
 
 def run(x: torch.Tensor) -> torch.Tensor:
     """silu(gate) * up."""
     tokens, inner = x.shape[0], x.shape[1] // 2
     out = torch.empty(tokens, inner, dtype=x.dtype, device=x.device)
-    silu_kernel[(tokens, triton.cdiv(inner, COLUMNS))](x, out, inner, COLUMNS=COLUMNS, num_warps=4)
+    total = out.numel()
+    silu_kernel[(triton.cdiv(total, VALUES),)](x, out, inner, total, VALUES=VALUES, num_warps=4)
     return out
