@@ -24,8 +24,9 @@ function filter(): boolean {
 }
 
 function move(by: 1 | -1): boolean {
-  const focused = document.activeElement?.closest<HTMLTableRowElement>("tbody tr[tabindex]");
-  const rows = [...(focused?.parentElement?.querySelectorAll<HTMLElement>(":scope > tr[tabindex]") ?? document.querySelectorAll<HTMLElement>("main tbody tr[tabindex]"))];
+  // From the last row of a table to the first of the next: the first row in sight may be such a last one.
+  const focused = document.activeElement?.closest<HTMLElement>("main tbody tr[tabindex]");
+  const rows = [...document.querySelectorAll<HTMLElement>("main tbody tr[tabindex]")].filter((row) => row.checkVisibility());
   const at = focused ? rows.indexOf(focused) + by : rows.findIndex(inSight);
   rows[Math.max(0, Math.min(rows.length - 1, at))]?.focus();
   return rows.length > 0;

@@ -47,6 +47,14 @@ export function Figures({ figures }: { figures: Figure[] }) {
   return <dl class="figures">{figures.map((one) => <div key={one.name}><dt><Terms text={one.name} /></dt><dd>{write(one)}</dd>{one.scope && <dd class="scope"><Terms text={one.scope} /></dd>}</div>)}</dl>;
 }
 
+/** What stands below the first thing to read: drawn when that can be seen. */
+export function Later({ children }: { children: ComponentChildren }) {
+  const [on, setOn] = useState(false);
+  // Effects run after the frame that shows what is above, and in a hidden tab too.
+  useEffect(() => setOn(true), []);
+  return on ? <>{children}</> : null;
+}
+
 export function Section({ id, title, about, children }: { id: string; title: string; about?: ComponentChildren; children: ComponentChildren }) {
   return (
     <section id={id} aria-labelledby={`${id}-title`}>
@@ -62,9 +70,22 @@ export function WithParts({ watch, children }: { watch: unknown; children: Compo
   const place = useRef<HTMLDivElement>(null);
   const [parts, setParts] = useState<[string, string][]>([]);
   useEffect(() => {
-    setParts([...(place.current?.querySelectorAll("section") ?? [])].map((one) => [one.id, one.querySelector("h2")?.textContent ?? one.id]));
+    const element = place.current;
+    if (!element) return;
     // The browser looked for this part before there was a page.
-    if (window.location.hash) document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
+    let wanted = window.location.hash.slice(1);
+    const list = () => {
+      setParts([...element.querySelectorAll("section")].map((one) => [one.id, one.querySelector("h2")?.textContent ?? one.id]));
+      const found = wanted && document.getElementById(wanted);
+      if (!found) return;
+      found.scrollIntoView();
+      wanted = "";
+    };
+    list();
+    // Parts below the first may come later.
+    const observer = new MutationObserver(list);
+    observer.observe(element, { childList: true });
+    return () => observer.disconnect();
   }, [watch]);
   return (
     <div class="columns">

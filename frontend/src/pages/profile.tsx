@@ -8,7 +8,7 @@ import { drawnSteps, StepTimeline } from "../charts/timeline";
 import { TimeTree } from "../charts/tree";
 import { categoryColor, causeColor } from "../colors";
 import { axesText, bytes, counted, ms, NONE, number, percent, rate, shorten, time, unbroken } from "../format";
-import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Name, Problem, Section, Sentence, Warnings, Word } from "../parts";
+import { Bar, Begin, Breaking, CoverageTable, Dot, Facts, Later, Name, Problem, Section, Sentence, Warnings, Word } from "../parts";
 import { reread, toggle, useSelection } from "../selection";
 import { everyPhase, meanStep } from "../steps";
 import { Table, type Column } from "../table";
@@ -32,6 +32,7 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
       {page.model && <p class="about" role="note">FLOP and bytes of kernels without recorded shapes are from the config {page.model.name}.</p>}
       {page.model && page.model.warnings.length > 0 && <Warnings warnings={page.model.warnings} />}
       <Begin headline={summary.verdict} severity={page.severity} warnings={summary.warnings.filter((one) => one.code === "stray_activity")} todo={page.hotspots && whatToDo(page, address === null)} />
+      <Later>
       <Section id="summary" title="The whole recording" about={aboutRecording(page)}>
         <Facts
           facts={known([
@@ -76,6 +77,7 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
         <Warnings warnings={summary.warnings} />
         <CoverageTable coverage={summary.coverage} more={page.operators ? [["given FLOP and bytes", page.operators.cost_pct]] : []} />
       </Section>
+      </Later>
     </>
   );
 }
