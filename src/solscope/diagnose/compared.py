@@ -155,10 +155,11 @@ def _recording_warnings(side: Side) -> Iterator[str]:
 def interruptions(side: Side) -> Iterator[str]:
     """Steps that count although the profiler itself interrupted them."""
     if side.profiled.size:
+        size, steps = side.profiled.size, len(side.run.steps)
+        more = " more" if side.interrupted.size else ""  # beside those that are left out
         yield (
-            f"the profiler itself interrupted {side.profiled.size} of the {len(side.run.steps)} "
-            f"steps, which {'counts' if side.profiled.size == 1 else 'count'} all the same: what "
-            "differs may be its doing"
+            f"the profiler itself interrupted {size}{more} of the {steps} steps, which "
+            f"{'counts' if size == 1 else 'count'} all the same: what differs may be its doing"
         )
 
 

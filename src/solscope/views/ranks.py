@@ -279,6 +279,8 @@ def _legend(analysis: Analysis, straggler: Straggler) -> str | None:
     most = capped(1.0, steps)
     by_lab = most == succession(LAB_RIGHT, LAB_NAMED)
     allow = "the lab's runs with a known answer allow" if by_lab else f"{steps} steps allow"
+    if len(straggler.evidence) > 1:
+        scope += " Delays that are listed may overlap, and add up to more than the cost."
     return (
         f"{scope} Confident: how often rank {straggler.rank} stands out when these steps are drawn "
         f"again; {as_percent(most)} is the most that {allow}."

@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
     "compare_kernels": (["compare", "--kernels", H100, MI300], ["diff ms", "what", "kernel"]),
     "diagnose": (["diagnose", NORMAL, SLOW], []),
     "suite-list": (["suite", "list"], ["operator", "importance"]),
-    "suite-roofline": (["suite", "roofline"], ["operator", "regime", "production"]),
+    "suite-roofline": (["suite", "roofline"], ["operator", "regime", "production µs"]),
     "suite-shapes": (["suite", "shapes", "rms_norm"], ["S", "shape"]),
     "bench-score": (["bench", "score", "demo:bench-h200"], ["operator"]),
     "leaderboard": (["bench", "leaderboard", "demo:bench-h200"], ["operator"]),

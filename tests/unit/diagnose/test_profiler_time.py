@@ -121,7 +121,7 @@ def test_a_rare_phase_that_got_slower_is_not_left_out() -> None:
     result = diagnose_runs(with_mixed(slowed(())), interrupted(run, (MIXED[1],), 2 * MS))
     assert result.verdict == "regression"
     assert result.abnormal.dropped[REASON] == 1
-    said = "abnormal: the profiler itself interrupted 1 of the 62 steps, which counts"
+    said = "abnormal: the profiler itself interrupted 1 more of the 62 steps, which counts"
     assert any(warning.startswith(said) for warning in result.warnings)
 
 

@@ -104,7 +104,10 @@ def test_the_benchmark_says_where_to_work_first() -> None:
     advice = of_bench(board.best).advice
     most = max(board.best.operators, key=lambda scored: scored.recoverable or 0.0)
     assert most.s is not None
-    assert advice == f"Work on {most.operator} first: S is {100 * most.s:.1f} % there."
+    assert advice == (
+        f"Work on {most.operator} first: it has {100 * most.importance:.1f} % of production's GPU "
+        f"time, and S is {100 * most.s:.1f} % there."
+    )
 
 
 def test_a_run_says_what_to_check_on_the_late_rank() -> None:

@@ -57,4 +57,7 @@ def advice(score: Score) -> str | None:
     most = most_recoverable(score)
     if most is None or most.s is None:
         return None
-    return f"Work on {most.operator} first: S is {as_percent(most.s, 1)} there."
+    return (
+        f"Work on {most.operator} first: it has {as_percent(most.importance, 1)} of "
+        f"{time_of(score.suite)}, and S is {as_percent(most.s, 1)} there."
+    )
