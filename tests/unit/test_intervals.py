@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -180,6 +182,11 @@ def test_depth_of_intervals_in_any_order_counts_what_nest_finds() -> None:
                 depth += 1
             expected.append(depth)
         assert nesting_depth(start, end).tolist() == expected
+
+
+def test_the_native_loop_is_built_with_the_scanner() -> None:
+    pytest.importorskip("solscope._native._scanner")
+    assert import_module("solscope._native._nesting").nest
 
 
 def test_the_native_loop_takes_buffers_of_one_length() -> None:

@@ -106,6 +106,10 @@ def test_folder_without_profiles(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "no profile in this folder" in refused(capsys, tmp_path)
 
 
+def test_an_option_that_is_too_long_for_a_name_is_no_file() -> None:
+    assert run(["kernels", "--top", "2", "--op", 300 * "x", "demo:vllm-b200"]) == 0
+
+
 def test_name_that_is_too_long(capsys: pytest.CaptureFixture[str]) -> None:
     assert "too long" in refused(capsys, "x" * 300)
 

@@ -32,7 +32,7 @@ ONE_PROCESS = 0.08
 95 % of over 1,000 pairs of two runs show no difference (docs/reference/results.md)."""
 OTHER_MACHINE = 0.035
 """By how much medians of several processes may differ between runs that may be of two machines with
-one model of GPU; fitted to 82 pairs, held by 82 others (docs/reference/results.md)."""
+one model of GPU; fitted to 82 pairs, held by 81 of 82 others (docs/reference/results.md)."""
 
 Verdict = Literal["faster", "slower", "cannot tell"]
 _Key = tuple[str, str]

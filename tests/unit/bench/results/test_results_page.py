@@ -352,6 +352,15 @@ def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
     assert all(one in page for one in told), told
 
 
+def test_the_page_says_how_many_lines_are_noisy() -> None:
+    own = [one for one in read_results([RESULTS]) if one.solution == "solscope-triton"]
+    noisy = sum(one.methods["cold-v1"].noisy for one in own)
+    assert (
+        f"{noisy} of the {len(own)} lines of `solscope-triton` are noisy in cold calls"
+        in page_text()
+    )
+
+
 def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
     lines = read_results([RESULTS])
     earlier = {(one.operator, one.shape, one.solution): one for one in read_results([EARLIER])}
