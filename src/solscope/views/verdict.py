@@ -36,6 +36,8 @@ from solscope.views.verdict_words import (
 
 LOSS_PCT = 15.0
 """A loss from this share of a step on is the headline."""
+NOT_JUDGED = "; shapes were not recorded, so whether that is fast needs the model's config"
+"""Said of a busy GPU whose kernels mostly have no bound."""
 DOMINANT_PCT = 50.0
 """A kind of kernel with at least this share of the GPU time dominates."""
 LEFT_OUT_PCT = 20.0
@@ -280,12 +282,12 @@ class _Sentence:
         first, pct = next(iter(shares.items()))
         sentence = f"{self._busy_for()} ({self._ms(self.step.wall_ns)} ms)"
         figure = Figure(first, pct, "%", f"of the GPU time in {self._scope()}")
+        unjudged = "" if _has_shapes(self.attributed) else NOT_JUDGED
         if pct >= DOMINANT_PCT:
-            return self._made(
-                "gpu_bound", f"{sentence}; {percent_text(pct)} of its GPU time is {first}", figure
-            )
+            sentence += f"; {percent_text(pct)} of its GPU time is {first}"
+            return self._made("gpu_bound", f"{sentence}{unjudged}", figure)
         sentence += f", and no kind of kernel dominates: {three_largest(shares)}"
-        return self._made("nothing_stands_out", sentence, figure)
+        return self._made("nothing_stands_out", f"{sentence}{unjudged}", figure)
 
     # Parts of sentences
 
