@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from corpus import DATA, describe
-from dashboard import FLAGS, UNDISTURBED_S
+from dashboard import FLAGS, UNDISTURBED_S, Server
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILES = (DATA / "traces/b200_eager.json.gz", DATA / "h200/graph/normal.trace.json.gz")
@@ -69,8 +68,9 @@ def command(checkout: Path, *words: str) -> tuple[float, float]:
 
 
 @contextmanager
-def served(checkout: Path, profile: Path, cache: str) -> Iterator[tuple[int, str, str]]:
-    """A new server over one profile: its process, its address and the profile's id."""
+def served(checkout: Path, profile: Path, cache: str) -> Iterator[tuple[Server, str]]:
+    """A new server over one profile, and the path of that in the API."""
+    start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "solscope", "serve", str(profile), "--port", "0"],
         stdout=subprocess.DEVNULL,
@@ -81,28 +81,20 @@ def served(checkout: Path, profile: Path, cache: str) -> Iterator[tuple[int, str
     assert process.stderr is not None
     try:
         address = process.stderr.readline().split()[-1].rstrip("/")
-        with urllib.request.urlopen(f"{address}/api/overview") as answer:
-            yield process.pid, address, json.load(answer)["profiles"][0]["id"]
+        one = Server(process, address, time.perf_counter() - start)
+        yield one, f"profile/{one.ask('/api/overview')['profiles'][0]['id']}"
     finally:
         process.terminate()
         process.communicate()
 
 
-def spent(process: int) -> tuple[float, float]:
-    """CPU seconds and most megabytes of a process so far."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    status = Path(f"/proc/{process}/status").read_text()
-    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return seconds, int(status.partition("VmHWM:")[2].split()[0]) / 1000
-
-
-def visit(browser: Browser, address: str, name: str) -> dict[str, float]:
+def visit(browser: Browser, address: str) -> dict[str, float]:
     """When verdict and first table of a profile's page were there, ms; new browser context."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     tab = context.new_page()
     tab.add_init_script(WATCH)
     time.sleep(READY_S)
-    tab.goto(f"{address}/profile/{name}", wait_until="commit")
+    tab.goto(address, wait_until="commit")
     time.sleep(UNDISTURBED_S)
     deadline = time.monotonic() + PATIENCE_S
     while not (times := tab.evaluate("window.solscopeTimes")).get("table"):
@@ -124,15 +116,15 @@ def measure(browser: Browser, checkout: Path, profile: Path) -> dict[str, float]
     found["show, CPU s"], found["show, MB"] = command(checkout, "show", str(profile))
     with (
         tempfile.TemporaryDirectory() as cache,
-        served(checkout, profile, cache) as (process, address, name),
+        served(checkout, profile, cache) as (one, path),
     ):
-        with urllib.request.urlopen(f"{address}/api/profile/{name}") as answer:
-            answer.read()
-        found["first answer, CPU s"], found["first answer, MB"] = spent(process)
+        one.ask(f"/api/{path}")
+        found["first answer, CPU s"] = one.cpu_ms() / 1000
+        found["first answer, MB"] = one.most_mb()
     with tempfile.TemporaryDirectory() as cache:
         for when in ("first time", "read before"):
-            with served(checkout, profile, cache) as (_, address, name):
-                times = visit(browser, address, name)
+            with served(checkout, profile, cache) as (one, path):
+                times = visit(browser, f"{one.address}/{path}")
                 # The answer is kept after it was given.
                 time.sleep(READY_S)
             found.update({f"{what}, {when}, ms": at for what, at in times.items()})
