@@ -19,7 +19,7 @@ def native(name: str) -> Extension:
     )
 
 
-NATIVE = [native("scanner"), native("nesting")]
+NATIVE = [native("scanner"), native("nesting"), native("slack")]
 
 # Set to build a wheel for every platform, which has no compiled code.
 setup(ext_modules=[] if os.environ.get("SOLSCOPE_NO_NATIVE_BUILD") else NATIVE)

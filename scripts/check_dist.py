@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_NATIVE = "SOLSCOPE_NO_NATIVE_BUILD"
-NATIVE_MODULES = 2
+NATIVE_MODULES = 3
 """Of `setup.py`."""
 TOOLS = ("build==1.6.1", "twine==7.0.0")
 TEST_TOOLS = ("pytest", "hypothesis")

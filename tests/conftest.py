@@ -10,9 +10,6 @@ import pytest
 from hypothesis import settings
 
 from solscope.readers.kineto_core import native_scanner
-from tests.read_once import install, reads_anew, remembering
-
-install()
 
 # The same examples in every run, so that what fails can be run again: few by default, many in
 # `make test-long`. Look for others with HYPOTHESIS_PROFILE=default. No deadline: machines differ.
@@ -21,6 +18,15 @@ settings.register_profile(
 )
 settings.register_profile("many", settings.get_profile("repeatable"), max_examples=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Remember recordings in processes that run tests; one that hands them out reads none."""
+    hands_out = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    if not hands_out:
+        from tests.read_once import install
+
+        install()
 
 
 def pytest_collection_finish() -> None:
@@ -59,6 +65,8 @@ def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 @pytest.fixture(autouse=True)
 def _read_once(request: pytest.FixtureRequest) -> Iterator[None]:
     """Do not read a recording again that another test has read; see `read_once.py`."""
+    from tests.read_once import reads_anew, remembering
+
     if "reads_anew" in request.keywords or reads_anew(request.path):
         yield
         return

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from solscope.arrays import take
+from solscope.arrays import positions, take
 from solscope.attribution import Attributed
 from solscope.attribution.borrow import BORROWED
 from solscope.attribution.collectives import RECORD, annotated_inputs
@@ -27,6 +27,7 @@ from solscope.operators.base import Cost
 from solscope.operators.calls.lengths import Lengths, stated_lengths
 from solscope.operators.from_config import Model
 from solscope.operators.recorded import OperatorAxes, Recorded, recognize
+from solscope.views.idle import places
 from solscope.views.model_check import contradictions
 from solscope.views.model_costs import model_calls
 
@@ -43,6 +44,19 @@ CALL_COLUMNS = (
     *("call", "kind", "time_ns", "kernels", "inferred", "step", "role"),
     *("rank", "device", "stream", "start_ns"),
 )
+
+
+_OF_CALL = (
+    *("call", *_SIGNATURE, "name", "category", "role", "step", "kind", "bytes", "config", "grid"),
+    *("lengths", "rank", "device", "stream", "start_ns", "inferred", "launch_row", "dur_ns"),
+)
+"""Columns of activities that say what their call is."""
+_USED = (
+    *("row", "op_row", "owner_row", "borrowed_call", "name", "category", "role", "step", "kind"),
+    *("bytes", "grid", "rank", "device", "stream", "start_ns", "dur_ns", "launch_row"),
+    *(*_SIGNATURE, *BORROWED),
+)
+"""Columns of activities that calls are found from; a model's config needs all of them."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +102,11 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
             f"{attributed.profile.path}: a summary has no single calls and no shapes; "
             "costs need a trace recorded with shapes"
         )
-    rows = _with_calls(attributed).with_columns(pl.lit(None, pl.Int64).alias("config"))
+    activities = attributed.activities
+    if model is None:
+        activities = activities.select(_USED)
+    rows = _with_calls(attributed.profile.events, activities)
+    rows = rows.with_columns(pl.lit(None, pl.Int64).alias("config"))
     if model is not None and model.config.windowed:
         # Which of the stated keys a layer attends to, only the config says.
         rows = rows.with_columns(pl.lit(None, pl.String).alias("lengths"))
@@ -123,7 +141,8 @@ def _tabulate(
 ) -> CallTable:
     """Activities by call, and equal calls by kind; `config` is an index into `role_calls`."""
     calls = (
-        rows.sort("dur_ns", descending=True, maintain_order=True)
+        rows.select(_OF_CALL)
+        .sort("dur_ns", descending=True, maintain_order=True)
         .group_by("call", maintain_order=True)
         .agg(
             *(pl.col(name).first() for name in (*_SIGNATURE, "name", "category", "role", "step")),
@@ -153,19 +172,18 @@ def _tabulate(
     )
 
 
-def _with_calls(attributed: Attributed) -> pl.DataFrame:
-    """Activities with `call`, `inferred` and the inputs of their operator.
+def _with_calls(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Activities in the order of rows, with `call`, `inferred` and the inputs of their operator.
 
     Calls are numbered by the row of their operator; those without one by an activity, below zero.
     """
-    events, rows = attributed.profile.events, attributed.activities.sort("row")
-    owner = rows.select(
-        pl.col("row").alias("owner_row"),
-        pl.col("op_row").alias("owner_op"),
-        pl.col("borrowed_call").alias("owner_call"),
-    )
-    rows = rows.join(owner, on="owner_row", how="left", maintain_order="left").with_columns(
-        pl.coalesce("op_row", "owner_op").alias("source_row"), pl.col("dur_ns").fill_null(0)
+    if not rows["row"].is_sorted():
+        rows = rows.sort("row")
+    owner = positions("owner", places(rows, rows["owner_row"]))
+    rows = rows.with_columns(
+        pl.coalesce("op_row", take(rows["op_row"], owner)).alias("source_row"),
+        take(rows["borrowed_call"], owner).alias("owner_call"),
+        pl.col("dur_ns").fill_null(0),
     )
     # An operator around the launch of a graph is not that of a kernel in it.
     borrowed = pl.coalesce(
@@ -189,10 +207,10 @@ def _with_calls(attributed: Attributed) -> pl.DataFrame:
     own = rows["input_dims"].is_not_null() & recorded["input_dims"].is_null()
     return rows.with_columns(
         pl.when(own)
-        .then(pl.lit(RECORD) if name == "op" else pl.col(name).cast(pl.String))
+        .then(pl.lit(RECORD, pl.Categorical()) if name == "op" else pl.col(name))
         .when("inferred")
-        .then(pl.col(lent).cast(pl.String))
-        .otherwise(recorded[name].cast(pl.String))
+        .then(pl.col(lent))
+        .otherwise(recorded[name])
         .alias(name)
         for name, lent in zip(_SIGNATURE, BORROWED, strict=True)
     )

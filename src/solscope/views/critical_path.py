@@ -47,9 +47,13 @@ class CriticalPath:
     operators: list[OperatorSlack]
 
 
+_USED = ("kind", "category", "operator", "op", "start_ns", "dur_ns", "launch_row")
+"""Columns of activities that the path is about."""
+
+
 def critical_path(time: DeviceTime, calls: pl.DataFrame, thread: dict[str, object]) -> CriticalPath:
     """The path of one GPU and of the thread that launches its work."""
-    rows = time.rows.sort("start_ns", "dur_ns", maintain_order=True)
+    rows = time.rows.select(_USED).sort("start_ns", "dur_ns", maintain_order=True)
     start, end = bounds(rows)
     place = places(calls, rows["launch_row"])
     launch = np.append(calls["start_ns"].to_numpy(), -1)[place]  # -1 where there is none

@@ -42,26 +42,36 @@ def device_times(attributed: Attributed) -> list[DeviceTime]:
     timed = attributed.activities.with_columns(pl.col("dur_ns").fill_null(0))
     if timed["start_ns"].null_count():
         timed = timed.filter(pl.col("start_ns").is_not_null())
-    groups = timed.partition_by(["rank", "device"], as_dict=True, maintain_order=True)
+    groups = _by_device(timed)
     order = sorted(
         groups, key=lambda key: tuple(-1 if number is None else number for number in key)
     )
     return [_device(attributed, key, groups[key]) for key in order]
 
 
+def _by_device(rows: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Rows by rank and device; those of a single one are not copied."""
+    owner = ["rank", "device"]
+    if rows.height and all(rows[name].n_unique() == 1 for name in owner):
+        return {tuple(rows[name][0] for name in owner): rows}
+    return rows.partition_by(owner, as_dict=True, maintain_order=True)
+
+
 def _device(attributed: Attributed, key: tuple[object, ...], rows: pl.DataFrame) -> DeviceTime:
     rank, device = key
     assert rank is None or isinstance(rank, int)
     assert device is None or isinstance(device, int)
-    copies = rows["kind"] == "memcpy"
-    busy = union(*bounds(rows))
+    start, end = bounds(rows)
+    busy = union(start, end)
+    works = (rows["kind"] != "memcpy").fill_null(False).to_numpy()
+    computes = works & (rows["category"] != "comm").fill_null(False).to_numpy()
     return DeviceTime(
         rank=rank,
         device=device,
         rows=rows,
         busy=busy,
-        working=union(*bounds(rows.filter(~copies))),
-        compute=union(*bounds(rows.filter(~copies & (rows["category"] != "comm")))),
+        working=union(start[works], end[works]),
+        compute=union(start[computes], end[computes]),
         gaps=idle_gaps(attributed, rows, busy),
     )
 

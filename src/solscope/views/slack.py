@@ -16,7 +16,8 @@ What is on the critical path has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -55,53 +56,88 @@ def slacks(
     before = np.maximum.accumulate(end)[np.maximum(earlier - 1, 0)]
     free = np.where(earlier > 0, np.minimum(before, start), -1)
     ready = np.where(has_launch, np.minimum(called + latency, start), -1)
-    due = np.where(has_launch & (called > free), start, np.maximum(free, ready)).tolist()
-    queued = np.maximum(free - ready, 0).tolist()
+    due = np.where(has_launch & (called > free), start, np.maximum(free, ready))
+    queued = np.maximum(free - ready, 0)
     following = np.searchsorted(start, end, side="left")
-    following = np.maximum(following, np.arange(start.size) + 1).tolist()
-    waited_for = _waited_for(end, waits)
-    ends, slack = end.tolist(), np.where(on_path > 0, 0, end.max() - end).tolist()
-    host, size = int(end.max() - start.min()), len(slack)  # more than any activity has
+    following = np.maximum(following, np.arange(start.size) + 1)
+    begun, returned = np.array(waits, dtype=np.int64).reshape(-1, 2).T
+    kind, number = _back(end, called, has_launch, returned)
+    slack = np.where(on_path > 0, 0, end.max() - end)
+    host = int(end.max() - start.min())  # more than any activity has
+    given = (kind, number, due, queued, following, end, _waited_for(end, returned), begun)
+    walk: Callable[..., None] = _native_walk() or _walk
+    walk(*(np.ascontiguousarray(column, np.int64) for column in given), slack, host)
+    return slack
+
+
+def _walk(
+    kind: Int64s,
+    number: Int64s,
+    due: Int64s,
+    queued: Int64s,
+    following: Int64s,
+    end: Int64s,
+    work: Int64s,
+    begun: Int64s,
+    slack: Int64s,
+    host: int,
+) -> None:
+    """Make each slack as small as what follows demands: the twin of `_native/slack.cpp`.
+
+    `kind` and `number` are the moments, the last first; `work` and `begun` are about waits, the
+    other columns about activities. `host` is how late the host may be.
+    """
+    dues, queues, after, ends = (column.tolist() for column in (due, queued, following, end))
+    left, size = slack.tolist(), slack.size
     # Comparisons instead of `min` and `max`, which take most of the time of so short a loop.
-    for kind, number in _back(end, called, has_launch, waits):
-        if kind == _LAUNCH:
-            late = slack[number] + queued[number]
+    for what, at in zip(kind.tolist(), number.tolist(), strict=True):
+        if what == _LAUNCH:
+            late = left[at] + queues[at]
             if late < host:
                 host = late
-        elif kind == _RETURN:
-            work = waited_for[number]
-            idle = waits[number][0] - ends[work]
-            slack[work] = min(slack[work], host + max(0, idle))
+        elif what == _RETURN:
+            waited_for = int(work[at])
+            idle = int(begun[at]) - ends[waited_for]
+            left[waited_for] = min(left[waited_for], host + max(0, idle))
             host += max(0, -idle)
-        elif (after := following[number]) < size:
-            late = slack[after]
-            if due[after] > ends[number]:
-                late += due[after] - ends[number]
-            if late < slack[number]:
-                slack[number] = late
-    return np.array(slack, dtype=np.int64)
+        elif (behind := after[at]) < size:
+            late = left[behind]
+            if dues[behind] > ends[at]:
+                late += dues[behind] - ends[at]
+            if late < left[at]:
+                left[at] = late
+    slack[:] = left
 
 
-def _waited_for(end: Int64s, waits: Sequence[Wait]) -> list[int]:
+def _native_walk() -> Callable[..., None] | None:
+    """`_walk` in C++, where it was built and not forbidden."""
+    if os.environ.get("SOLSCOPE_CORE") == "python":
+        return None
+    try:
+        from solscope._native._slack import walk
+    except ImportError:
+        return None
+    return walk
+
+
+def _waited_for(end: Int64s, returned: Int64s) -> Int64s:
     """For each wait the activity that ended last before it returned."""
     order = np.argsort(end, kind="stable")
-    returns = np.array([returned for _, returned in waits], dtype=np.int64)
-    ended = np.searchsorted(end[order], returns, side="right") - 1
-    return order[np.maximum(ended, 0)].tolist()  # type: ignore[no-any-return]
+    ended = np.searchsorted(end[order], returned, side="right") - 1
+    return order[np.maximum(ended, 0)]
 
 
 def _back(
-    end: Int64s, called: Int64s, has_launch: np.ndarray, waits: Sequence[Wait]
-) -> Iterator[tuple[int, int]]:
-    """Ends of activities, launches and returns of waits: kind and number; the last first."""
+    end: Int64s, called: Int64s, has_launch: np.ndarray, returned: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Ends of activities, launches and returns of waits: kinds and numbers; the last first."""
     launched = np.flatnonzero(has_launch)
-    returns = np.array([returned for _, returned in waits], dtype=np.int64)
-    when = np.concatenate([end, returns, called[launched]])
-    numbers = np.concatenate([np.arange(end.size), np.arange(returns.size), launched])
-    kinds = np.repeat((_END, _RETURN, _LAUNCH), (end.size, returns.size, launched.size))
+    when = np.concatenate([end, returned, called[launched]])
+    numbers = np.concatenate([np.arange(end.size), np.arange(returned.size), launched])
+    kinds = np.repeat((_END, _RETURN, _LAUNCH), (end.size, returned.size, launched.size))
     # By time; of equal times, by kind and number, which is the order that they are in.
     order = np.argsort(when, kind="stable")[::-1]
-    return zip(kinds[order].tolist(), numbers[order].tolist(), strict=True)
+    return kinds[order], numbers[order]
 
 
 def slack_by_operator(rows: pl.DataFrame, on_path: Int64s, slack: Int64s) -> list[OperatorSlack]:

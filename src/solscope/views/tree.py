@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.arrays import series
+from solscope.arrays import series, take, texts_of
 from solscope.attribution import Attributed
 from solscope.names import short_name
 from solscope.once import once
@@ -102,7 +102,7 @@ def _idle(attributed: Attributed) -> dict[str, pl.DataFrame]:
     """Idle nanoseconds by phase: `cause`, `time_ns`, and `calls`, which are gaps."""
     parts = []
     for device in device_times(attributed):
-        rows = device.rows.sort("start_ns", maintain_order=True)
+        rows = device.rows.select("start_ns", "phase", "step").sort("start_ns", maintain_order=True)
         ends = np.searchsorted(rows["start_ns"].to_numpy(), device.gaps["end_ns"].to_numpy())
         phase = rows.select(_phase().alias("phase")).to_series()
         ending = phase.gather(series("", np.minimum(ends, rows.height - 1)))
@@ -134,10 +134,9 @@ def _layer() -> pl.Expr:
 
 
 def _short(names: pl.Series) -> pl.Series:
-    texts = names.cast(pl.String).fill_null("(no name)")
-    distinct = texts.unique()
-    short = [short_name(name) for name in distinct]
-    return texts.replace_strict(distinct, short, return_dtype=pl.String).alias("kernel")
+    texts = texts_of(names)
+    short = [short_name("(no name)" if name is None else name) for name in texts.known]
+    return take(pl.Series("kernel", short, dtype=pl.Categorical()), series("", texts.codes))
 
 
 def _node(

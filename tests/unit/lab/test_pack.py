@@ -174,26 +174,39 @@ RUNS = {
 }
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorded faults of the shared data, packed."""
-    folder = tmp_path_factory.mktemp("lab")
+OFF = {"fault": "graphs_off", "expected": ["graphs_off"], "mode": "graph"}
+GRAPHS = line("graphs_off", normal="graph-normal", abnormal="no_graph", **OFF)
+OF_GRAPHS = {"graph-normal": "graph/normal", "no_graph": "graph/no_cuda_graph"}
+
+
+def packed(folder: Path, lines: list[str], recordings: dict[str, str]) -> Path:
+    """Recordings of the shared data, by their names in the lines of pairs, packed."""
     source = folder / "raw"
     source.mkdir()
-    lines = [
-        line(name, fault=cause, expected=[cause], normal="eager-normal", abnormal=name)
-        for name, cause in RUNS.items()
-    ]
-    pairs = {name: f"runs/{name}" for name in RUNS} | {"eager-normal": "runs/normal"}
-    pairs |= {"graph-normal": "graph/normal", "no_graph": "graph/no_cuda_graph"}
-    off = {"fault": "graphs_off", "expected": ["graphs_off"], "mode": "graph"}
-    lines.append(line("graphs_off", normal="graph-normal", abnormal="no_graph", **off))
-    for name, origin in pairs.items():
+    for name, origin in recordings.items():
         for suffix in ("trace.json.gz", "metrics.csv"):
             (source / f"{name}.{suffix}").symlink_to(H200 / f"{origin}.{suffix}")
     (source / "pairs.jsonl").write_text("".join(lines))
     pack([source], folder / "packed")
     return folder / "packed"
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded faults of the shared data, packed."""
+    lines = [
+        line(name, fault=cause, expected=[cause], normal="eager-normal", abnormal=name)
+        for name, cause in RUNS.items()
+    ]
+    recordings = {name: f"runs/{name}" for name in RUNS} | {"eager-normal": "runs/normal"}
+    folder = tmp_path_factory.mktemp("lab")
+    return packed(folder, [*lines, GRAPHS], recordings | OF_GRAPHS)
+
+
+@pytest.fixture(scope="module")
+def one_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One of them."""
+    return packed(tmp_path_factory.mktemp("lab"), [GRAPHS], OF_GRAPHS)
 
 
 @pytest.mark.long
@@ -221,11 +234,8 @@ def test_real_faults_are_found_and_the_baselines_miss_most_of_them(real: Path) -
 
 @needs_runs
 @pytest.mark.parametrize("form", some([(), ("--all",), ("--json",), ("--markdown",)], 2))
-def test_score_command(real: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
-    last = (real / "pairs.jsonl").read_text().splitlines()[-1]
-    (tmp_path / "pairs.jsonl").write_text(last + "\n")
-    (tmp_path / "recordings").symlink_to(real / "recordings")
-    done = CliRunner().invoke(app, ["lab", "score", str(tmp_path), *form])
+def test_score_command(one_pair: Path, form: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, ["lab", "score", str(one_pair), *form])
     assert done.exit_code == 0, done.output
     assert "graphs_off" in done.stdout
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -75,6 +76,30 @@ def test_a_kernel_may_last_that_much_longer_and_no_more(program: Program) -> Non
             kernels[at] = (kernels[at] or 0) + longer
             ended = simulate(replace(program, kernels=tuple(kernels))).end[-1]
             assert ended - times.end[-1] == late
+
+
+def test_the_native_loop_gives_what_its_twin_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("solscope._native._scanner")
+    assert import_module("solscope._native._slack").walk
+    monkeypatch.delenv("SOLSCOPE_CORE", raising=False)
+    times = [simulate(program) for program in programs(40)]
+    native = [found(each) for each in times]
+    monkeypatch.setenv("SOLSCOPE_CORE", "python")
+    assert [found(each) for each in times] == native
+
+
+@pytest.mark.parametrize(
+    ("number", "work", "slack"),
+    [((0, 1), (0,), (5,)), ((0, 0), (0, 0), (5,)), ((0, 0), (1,), (5,)), ((0,), (0,), (5,))],
+)
+def test_the_native_loop_takes_columns_that_fit_together(
+    number: tuple[int, ...], work: tuple[int, ...], slack: tuple[int, ...]
+) -> None:
+    walk = pytest.importorskip("solscope._native._slack").walk
+    one = np.array([0])
+    columns = (np.array([1, 0]), np.array(number), one, one, one, one, np.array(work), one)
+    with pytest.raises(ValueError, match="that fit together"):
+        walk(*columns, np.array(slack), 9)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ def with_time_alone(
 ) -> pl.DataFrame:
     """Calls with `alone_ns`, the time in which nothing else ran on their device."""
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
-    rows = window.of(attributed.activities).filter(timed).select("row", "rank", "device", *_TIMES)
+    every = attributed.activities.select("row", "rank", "device", "step", *_TIMES)
+    rows = window.of(every).filter(timed)
     parts = [
         device.select("row", series("alone_ns", alone(*bounds(device))))
         for device in rows.partition_by(["rank", "device"], maintain_order=True)

@@ -48,7 +48,8 @@ def exposed_copies(
 ) -> list[Hotspot]:
     """Copies by direction: the part that nothing else hides."""
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
-    rows = window.of(attributed.activities).filter(timed)
+    used = ("row", "rank", "device", "step", "kind", "start_ns", "dur_ns")
+    rows = window.of(attributed.activities.select(used)).filter(timed)
     devices = rows.partition_by(["rank", "device"], maintain_order=True)
     spent: dict[str, _Spent] = defaultdict(_Spent)
     other_ns = 0

@@ -124,7 +124,8 @@ def _for_lack_of_a_core(attributed: Attributed, row: Hotspot, window: Window) ->
 
 def _devices(attributed: Attributed, window: Window) -> list[pl.DataFrame]:
     timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
-    rows = window.of(attributed.activities).filter(timed)
+    used = ("rank", "device", "step", "category", "operator", "op_row", "start_ns", "dur_ns")
+    rows = window.of(attributed.activities.select(used)).filter(timed)
     return rows.partition_by(["rank", "device"], maintain_order=True)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from solscope.arrays import Texts, pick, texts_of
+from solscope.arrays import Texts, pick, take, texts_of
 from solscope.attribution import Attributed
 from solscope.events import KINDS, LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, nesting_depth
@@ -195,7 +195,7 @@ def _tracks(attributed: Attributed, devices: list[DeviceTime]) -> Iterator[_Sour
 def _extents(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     """From the first start to the last end of the activities that have the same key."""
     end = pl.col("start_ns") + pl.col("dur_ns")
-    placed = rows.filter(pl.col("step").is_not_null())
+    placed = rows.select("start_ns", "dur_ns", *key).filter(pl.col("step").is_not_null())
     return placed.group_by(key, maintain_order=True).agg(
         pl.col("start_ns").min(), (end.max() - pl.col("start_ns").min()).alias("dur_ns")
     )
@@ -213,7 +213,10 @@ def _device_lanes(
     title, owner = _device_title(device, devices), (device.rank, device.device)
     yield _idle(f"{title} idle", owner, device.gaps)
     starts = attributed.profile.events["start_ns"]
-    rows = device.rows.with_columns(starts.gather(device.rows["launch_row"]).alias("launched_ns"))
+    rows = device.rows.select(
+        *("start_ns", "dur_ns", "name", "category", "role", "op", "layer", "step", "stream"),
+        take(starts, device.rows["launch_row"]).alias("launched_ns"),
+    )
     for stream in rows["stream"].unique().sort(nulls_last=True):
         stream_rows = rows.filter(pl.col("stream").eq_missing(pl.lit(stream, pl.Int64)))
         name = f"{title} stream {stream}" if stream is not None else f"{title}, no stream"

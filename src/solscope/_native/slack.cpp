@@ -1,0 +1,101 @@
+// How much later each activity could end: the loop of `solscope.views.slack`, in one pass.
+//
+//     walk(kind, number, due, queued, following, end, work, begun, slack, host)
+//
+// Buffers of int64, and `host` an integer. `kind` and `number` are the moments, the last first: 0 is
+// the end of an activity, 1 the return of a wait, 2 the launch of an activity. `due`, `queued`,
+// `following`, `end` and `slack` have a value for each activity; `work` and `begun` for each wait:
+// the activity that ended last before its return, and when the call began. Writes to `slack`. The
+// interpreter is not held meanwhile.
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+namespace {
+
+struct Column {
+    Py_buffer buffer;
+
+    int64_t size() const { return buffer.len / static_cast<int64_t>(sizeof(int64_t)); }
+    int64_t& operator[](int64_t at) const { return static_cast<int64_t*>(buffer.buf)[at]; }
+    bool has(int64_t at) const { return at >= 0 && at < size(); }
+    bool whole() const { return buffer.len % static_cast<Py_ssize_t>(sizeof(int64_t)) == 0; }
+};
+
+struct Columns {
+    Column kind, number, due, queued, following, end, work, begun, slack;
+};
+
+bool fit(const Columns& of) {
+    const int64_t activities = of.slack.size(), waits = of.work.size();
+    for (const Column* each : {&of.kind, &of.number, &of.due, &of.queued, &of.following, &of.end,
+                               &of.work, &of.begun, &of.slack}) {
+        if (!each->whole()) return false;
+    }
+    return of.kind.size() == of.number.size() && of.due.size() == activities &&
+           of.queued.size() == activities && of.following.size() == activities &&
+           of.end.size() == activities && of.begun.size() == waits;
+}
+
+// False where a number is that of no activity and of no wait.
+bool walk_back(const Columns& of, int64_t host) {
+    for (int64_t i = 0; i < of.kind.size(); ++i) {
+        const int64_t number = of.number[i];
+        if (of.kind[i] == 1) {
+            if (!of.work.has(number) || !of.slack.has(of.work[number])) return false;
+            const int64_t work = of.work[number];
+            const int64_t idle = of.begun[number] - of.end[work];
+            of.slack[work] = std::min(of.slack[work], host + std::max<int64_t>(0, idle));
+            host += std::max<int64_t>(0, -idle);
+            continue;
+        }
+        if (!of.slack.has(number)) return false;
+        if (of.kind[i] == 2) {
+            host = std::min(host, of.slack[number] + of.queued[number]);
+        } else if (of.slack.has(of.following[number])) {
+            const int64_t after = of.following[number];
+            const int64_t late = std::max<int64_t>(0, of.due[after] - of.end[number]);
+            of.slack[number] = std::min(of.slack[number], of.slack[after] + late);
+        }
+    }
+    return true;
+}
+
+PyObject* walk(PyObject*, PyObject* arguments) {
+    Columns of;
+    long long host;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*y*y*y*y*w*L", &of.kind.buffer, &of.number.buffer,
+                          &of.due.buffer, &of.queued.buffer, &of.following.buffer, &of.end.buffer,
+                          &of.work.buffer, &of.begun.buffer, &of.slack.buffer, &host)) {
+        return nullptr;
+    }
+    bool right = fit(of);
+    if (right) {
+        Py_BEGIN_ALLOW_THREADS;
+        right = walk_back(of, host);
+        Py_END_ALLOW_THREADS;
+    }
+    for (Column* each : {&of.kind, &of.number, &of.due, &of.queued, &of.following, &of.end,
+                         &of.work, &of.begun, &of.slack}) {
+        PyBuffer_Release(&each->buffer);
+    }
+    if (right) Py_RETURN_NONE;
+    PyErr_SetString(PyExc_ValueError, "buffers of int64 that fit together are needed");
+    return nullptr;
+}
+
+PyMethodDef kMethods[] = {
+    {"walk", walk, METH_VARARGS, "Write how much later each activity could end."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_slack", "Native slack of activities.", -1,
+                       kMethods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__slack() { return PyModule_Create(&kModule); }
