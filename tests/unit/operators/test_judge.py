@@ -43,6 +43,12 @@ def test_nan_and_infinity_are_not_close_to_numbers() -> None:
         assert (verdict.ok, verdict.max_error) == (False, float("inf"))
 
 
+def test_nothing_is_as_wanted() -> None:
+    for nothing in (torch.zeros(0), torch.zeros(3, 0)):
+        assert exactly(nothing, nothing).ok
+        assert within(Tolerance("close"), nothing, nothing).ok
+
+
 def test_exactly_names_the_first_difference() -> None:
     wanted = torch.arange(6).view(2, 3)
     got = wanted.clone()
@@ -54,7 +60,7 @@ def test_exactly_names_the_first_difference() -> None:
 
 
 def test_codes_allow_neighbors_only() -> None:
-    wanted = encode(torch.tensor([1.0, -1.0, 0.0, 448.0]), "e4m3fn")
+    wanted = encode(torch.tensor([1.0, -1.0, 0.0, 448.0]).repeat(20, 1), "e4m3fn")
     next_up = (wanted.view(torch.uint8) + torch.tensor([1, 1, 0, 0], dtype=torch.uint8)).view(
         wanted.dtype
     )
@@ -124,6 +130,25 @@ def test_few_large_values_may_round_the_same_way() -> None:
     assert within(tolerance, few.bfloat16(), few).ok
     many = few.repeat(5000)
     assert not within(tolerance, many.bfloat16(), many).ok
+
+
+def test_a_row_times_a_factor_above_a_power_of_two_rounds_down_everywhere() -> None:
+    tolerance = rounded("bfloat16", 1, "")
+    row = torch.randn(1, 1280, generator=torch.Generator().manual_seed(2)).bfloat16().double()
+    wanted = row * (1 + 0.6 * 2**-8)
+    assert (wanted.bfloat16().double() == row).double().mean() > 0.7
+    assert within(tolerance, wanted.bfloat16(), wanted).ok
+    many = wanted.repeat(50, 1)
+    assert not within(tolerance, many.bfloat16(), many).ok
+
+
+def test_a_scale_moves_all_codes_of_its_row() -> None:
+    wanted = encode(torch.ones(1, 100), "e4m3fn")
+    got = encode(torch.where(torch.arange(100) < 8, 1.125, 1.0)[None], "e4m3fn")
+    tolerance = Tolerance("codes", matched=0.94)
+    assert within(tolerance, got, wanted).ok
+    verdict = within(tolerance, got.repeat(50, 1), wanted.repeat(50, 1))
+    assert verdict.reason == "400 of 5000 codes are off by one, more than 6.06 %"
 
 
 def test_fp8_saturates_in_both_encodings() -> None:

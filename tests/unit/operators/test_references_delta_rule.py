@@ -378,12 +378,48 @@ def test_rounded_unit_keys_pass_and_a_rounded_state_does_not() -> None:
     assert wrong_outputs(task_of("gated_delta_rule_update"), coarse, wanted, inputs)
 
 
-def test_a_key_that_was_rounded_to_the_other_side_passes() -> None:
+@pytest.mark.parametrize("name", ["q", "k"])
+def test_what_was_rounded_to_the_other_side_of_a_tie_passes(name: str) -> None:
+    """Also where later tokens leave little of what it wrote to compare the difference with."""
+    task = task_of("gated_delta_rule_update")
+    beside = 0
+    for seed in range(20):
+        inputs, wanted = drawn("gated_delta_rule_update", {**UPDATE, "sequences": 1}, seed=seed)
+        moved = moved_to_the_other_side(inputs, name)
+        beside += moved is not None
+        if moved is not None:
+            assert not wrong_outputs(task, moved, wanted, inputs)
+    assert beside > 3
+
+
+def moved_to_the_other_side(inputs: Inputs, name: str) -> Outputs | None:
+    """The answer with the values of q or k that lie beside a tie rounded to their other side."""
+    exact = {of: unit_rows(inputs[of].double()) for of in "qk"}
+    rounded = {of: exact[of].to(inputs[of].dtype) for of in "qk"}
+    by = gated_delta_rule_update.to_the_other_side(exact[name], inputs[name].dtype)
+    if not bool(by.any()):
+        return None
+    away = torch.sign(exact[name] - rounded[name].double())
+    rounded[name] = (rounded[name].double() + away * by).to(inputs[name].dtype)
+    answer = gated_delta_rule_update._recurrence(inputs, rounded["q"], rounded["k"])
+    return {"out": answer["out"].bfloat16(), "state": answer["state"]}
+
+
+def test_a_key_that_is_a_step_off_without_a_tie_is_wrong() -> None:
     inputs, _ = drawn("gated_delta_rule_update", {**UPDATE, "tokens": 1})
     inputs = {**inputs, "state": torch.zeros_like(inputs["state"])}
     wanted = gated_delta_rule_update.reference(**inputs)
+    exact = unit_rows(inputs["k"].double())
     q, k = (unit_rows(inputs[name].double()).to(inputs[name].dtype) for name in "qk")
+    assert not gated_delta_rule_update.to_the_other_side(exact[0, 0, 0], k.dtype)[0]
     k.view(torch.int16)[0, 0, 0, 0] += 1  # One bf16 step.
     moved = gated_delta_rule_update._recurrence(inputs, q, k)
     got = {"out": moved["out"].bfloat16(), "state": moved["state"]}
-    assert not wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
+    assert wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
+
+
+def test_the_other_side_of_a_tie() -> None:
+    tie = 1 + 3 * 2**-8  # Between 1 + 2^-7 and 1 + 2^-6.
+    exact = torch.tensor([tie * (1 + 2**-22), tie * (1 - 2**-22), tie * (1 + 2**-16), 1.0, 0.0])
+    by = gated_delta_rule_update.to_the_other_side(exact.double(), torch.bfloat16)
+    assert by.tolist() == [2**-7, 2**-7, 0.0, 0.0, 0.0]
