@@ -2,14 +2,17 @@
 
 export const NONE = "–";
 
+/** Numbers with a minus sign before them, and not the hyphen that programs write. */
+export const withMinus = (text: string): string => text.replaceAll(/(^|[\s([×]|\de)-(?=\.?\d)/g, "$1−");
+
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size < 1e-4) return value.toExponential(1);
+  if (size < 1e-4) return withMinus(value.toExponential(1));
   // Not through the browser's own formats: loading them takes longer than drawing a page.
-  if (size >= 100) return value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
-  return String(Number(value.toPrecision(digits)));
+  if (size >= 100) return withMinus(value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ","));
+  return withMinus(String(Number(value.toPrecision(digits))));
 }
 
 /** A rate in units that are large for it: what is tiny needs no power of ten. */
@@ -36,7 +39,7 @@ export function time(ns: number | null | undefined): string {
 }
 
 /** Four digits, zeros at the end as well, so that a column of times stands even. */
-const digits = (value: number): string => (Math.abs(value) >= 100 ? number(value) : value.toPrecision(4));
+const digits = (value: number): string => (Math.abs(value) >= 100 ? number(value) : withMinus(value.toPrecision(4)));
 
 export const ms = (value: number | null | undefined): string => time(value == null ? value : value * 1e6);
 export const us = (value: number | null | undefined): string => time(value == null ? value : value * 1e3);

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { categoryColor } from "./colors";
 import { choose, chosen, type Choice } from "./dark";
-import { ms, NONE, percent } from "./format";
+import { ms, NONE, percent, withMinus } from "./format";
 import { WORDS } from "./glossary";
 import { inTerms } from "./terms";
 import { copy } from "./take";
@@ -43,7 +43,7 @@ export function Begin({ headline, severity, warnings = [], because = [], todo = 
 /** The large figures of a verdict, each with what it is of. */
 export function Figures({ figures }: { figures: Figure[] }) {
   if (!figures.length) return null;
-  const write = ({ unit, value }: Figure): string => (unit === "ms" ? ms(value) : unit === "%" ? percent(value) : `×${value.toFixed(2)}`);
+  const write = ({ unit, value }: Figure): string => (unit === "ms" ? ms(value) : unit === "%" ? percent(value) : `×${value.toFixed(value >= 0.1 ? 2 : 4)}`);
   return <dl class="figures">{figures.map((one) => <div key={one.name}><dt><Terms text={one.name} /></dt><dd>{write(one)}</dd>{one.scope && <dd class="scope"><Terms text={one.scope} /></dd>}</div>)}</dl>;
 }
 
@@ -127,7 +127,7 @@ export function Warnings({ warnings }: { warnings: ProfileWarning[] }) {
   return (
     <ul class="warnings">
       {warnings.map((one, at) => (
-        <li key={at}><code>{one.code}</code> <Sentence text={one.message} /></li>
+        <li key={at} data-code={one.code}><Sentence text={asSentence(one.message)} /></li>
       ))}
     </ul>
   );
@@ -189,7 +189,10 @@ export function ThemeChoice() {
 }
 
 /** A sentence of the library: what stands between backticks is code. */
-export const Sentence = ({ text }: { text: string }) => <>{text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? <code key={at}>{part}</code> : part))}</>;
+export const Sentence = ({ text }: { text: string }) => <>{text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? <code key={at}>{part}</code> : withMinus(part)))}</>;
+
+/** A clause of the library as a sentence of its own. */
+export const asSentence = (text: string): string => `${text[0]?.toUpperCase() ?? ""}${text.slice(1).replace(/\.$/, "")}.`;
 
 /** Where a name may be broken: after `_`, `:` and the like, and before a capital. */
 const ENDS = /(?<=[_,<>])(?=[^_,<>\s])|(?<=\/)(?=\w{3})|(?<=:)(?=[^:\s])|(?<=\.)(?=[a-zA-Z])|(?<=[a-z])(?=[A-Z])/;
@@ -204,7 +207,7 @@ function meaningOf(text: string): string | undefined {
 }
 
 /** A label or sentence whose terms are explained where one points at them. */
-export const Terms = ({ text }: { text: string }) => <>{inTerms(text).map(([part, about], at) => (about ? <abbr key={at} title={about}>{part}</abbr> : part))}</>;
+export const Terms = ({ text }: { text: string }) => <>{inTerms(withMinus(text)).map(([part, about], at) => (about ? <abbr key={at} title={about}>{part}</abbr> : part))}</>;
 
 /** A word of the library, with its explanation where it has one. */
 export function Word({ text }: { text: string | null | undefined }) {

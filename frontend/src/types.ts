@@ -132,6 +132,11 @@ export interface ComparisonVerdict {
   sentence: string;
   figures: Figure[];
   next: string | null;
+  next_shows: "kernels" | "why";
+  outcome: "improvement" | "no_change" | "regression" | "workload_changed" | null;
+  because: string[];
+  advice: string | null;
+  legend: string | null;
 }
 
 export interface Component {
@@ -271,6 +276,8 @@ export interface Diagnosis {
   next_step: string;
   baseline: Band | null;
   ranks: RankCause | null;
+  why: string | null;
+  settled: boolean;
 }
 
 export interface DiagnosisPage {

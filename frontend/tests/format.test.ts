@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { axesText, bytes, counted, ms, number, percent, rate, shorten, signed, time, times, us } from "../src/format";
+import { axesText, bytes, counted, ms, number, percent, rate, shorten, signed, time, times, us, withMinus } from "../src/format";
 import { inUnit, sizeFormat, timeFormat } from "../src/units";
 
 test.each([
-  [null, "–"], [undefined, "–"], [Number.NaN, "–"], [0, "0"], [0.00001, "1.0e-5"], [0.12345, "0.123"], [99.96, "100"], [1234567, "1,234,567"], [-1234.5, "-1,235"],
+  [null, "–"], [undefined, "–"], [Number.NaN, "–"], [0, "0"], [0.00001, "1.0e−5"], [0.12345, "0.123"], [99.96, "100"], [1234567, "1,234,567"], [-1234.5, "−1,235"], [-0.25, "−0.25"],
 ])("number %s is %s", (value, text) => expect(number(value)).toBe(text));
 
 test.each([
@@ -63,4 +63,8 @@ test("sizes of a column have one unit", () => {
   const format = sizeFormat([816_000, 36_600, 1_140_000, 1_960_000]);
   expect([816_000, 36_600, 1_960_000].map((size) => `${inUnit(size, format)} ${format.unit}`)).toEqual(["0.816 MB", "0.037 MB", "1.960 MB"]);
   expect(sizeFormat([65_536, 262_144]).unit).toBe("kB");
+});
+
+test("sentences have minus signs before numbers, and hyphens elsewhere", () => {
+  expect(withMinus("idle +12.64 ms, all else -0.33 ms (-2 %) in 2-3 launch-bound steps of v1-2, --top -1")).toBe("idle +12.64 ms, all else −0.33 ms (−2 %) in 2-3 launch-bound steps of v1-2, --top −1");
 });

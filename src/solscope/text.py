@@ -40,3 +40,13 @@ def percent(value: float, digits: int = 1) -> str:
 def as_percent(share: float, digits: int = 0) -> str:
     """A share of 1 as a percentage."""
     return percent(100 * share, digits)
+
+
+def capitalized(text: str) -> str:
+    """The text as the beginning of a sentence."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def as_sentence(text: str) -> str:
+    """A clause as a sentence of its own."""
+    return f"{capitalized(text).removesuffix('.')}."

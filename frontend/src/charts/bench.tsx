@@ -24,52 +24,71 @@ export function SolutionHeat({ operators, entries, time }: { operators: Operator
   return <HeatMap label={`S of ${entries.length} solutions on ${rows.length} operators, in percent`} rows={rows} columns={entries.map((entry) => entry.solution)} noteTitle="importance" tall={22} />;
 }
 
-/** How dark a bar is: text in the ink of the page can be read on it and beside it. */
+/** How dark what can be recovered is drawn, beside what the bound takes. */
 const PALE = 0.35;
-/** Bars that are narrower have no name. */
-const NAMED = 12;
+const ROW = 24;
+/** Operators shown; the others are less. */
+const MOST = 16;
 
-/** One bar per operator, as wide as its share of the time and as high as S: what is above it can be recovered. */
+/** Share of the time from which on it can be seen. */
+const SEEN = 0.0005;
+
+/** Shares of the time: `bound` is needed, `back` could be saved, `missing` did not pass. */
+interface Reached { name: string; bound: number; back: number; missing: number; tip: string[]; note: string }
+
+/** One bar per operator, as long as its share of the time; that with most to recover first. */
 export function ReachedShare({ operators, time }: { operators: OperatorScore[]; time: string }) {
-  const known = operators.filter((row) => row.s !== null && row.importance > 0).sort((a, b) => (b.s ?? 0) - (a.s ?? 0));
+  const known = operators.filter((row) => row.s !== null && row.importance > 0).sort((a, b) => (b.recoverable ?? 0) - (a.recoverable ?? 0));
   if (!known.length) return null;
-  const covered = known.reduce((sum, row) => sum + row.importance, 0);
+  const bars = known.slice(0, MOST).map((row): Reached => barOf(row, time));
+  const rest = known.slice(MOST).map((row) => barOf(row, time));
+  if (rest.length) {
+    const sum = (of: (one: Reached) => number): number => rest.reduce((all, one) => all + of(one), 0);
+    const back = sum((one) => one.back);
+    bars.push({ name: `${rest.length} others`, bound: sum((one) => one.bound), back, missing: sum((one) => one.missing), tip: [`${rest.length} others`, `recoverable: ${share(back)} of ${time}`], note: `${share(back)} to recover` });
+  }
+  const most = Math.max(...bars.map((one) => one.bound + one.back + one.missing));
   const draw = (frame: Frame) => {
-    const { ink } = frame;
-    const box = boxOf(frame, 56, 16, 10, 46);
-    const x = linear(0, 100, [box.left, box.right]);
-    const y = linear(0, 100, [box.bottom, box.top]);
-    const fill = blend(SIDES[0] as string, ink.surface, PALE);
-    let at = 0;
-    const bars = known.map((row) => {
-      const [left, right, top] = [x(at), x(at + 100 * row.importance), y(100 * (row.s ?? 0))];
-      at += 100 * row.importance;
-      return { row, left, right, top };
-    });
+    const { ink, narrow } = frame;
+    const names = bars.map((one) => shorten(one.name, narrow ? 16 : 34));
+    const notes = bars.map((one) => (narrow ? (one.note.split(",")[0] as string).replace(" to recover", "") : one.note));
+    const box = boxOf(frame, 14 + Math.max(...names.map((name) => widthOf(name, 12))), 16 + Math.max(...notes.map((note) => widthOf(note, 12))), 22, 44);
+    const x = linear(0, 100 * most, [box.left, box.right]);
+    const pale = blend(SIDES[0] as string, ink.surface, PALE);
+    const keys = [{ name: "least time by the bound", color: SIDES[0] as string }, { name: "can be recovered", color: pale }, ...(bars.some((one) => one.missing >= SEEN) ? [{ name: "did not pass", color: ink.line }] : [])];
     return (
       <>
-        <XAxis scale={x} box={box} ink={ink} title={`% of ${time}, operators from the closest to the limit to the farthest`} format={(value) => `${value} %`} />
-        <YAxis scale={y} box={box} ink={ink} title="S: bound / measured time" format={(value) => `${value} %`} />
-        {bars.map(({ row, left, right, top }) => {
-          const text = [`${row.operator} ${percent(100 * (row.s ?? 0), 0)}`, row.operator].find((one) => widthOf(one, 11) < right - left - 6);
-          // Upright in the bar, else above it, else from its foot across its top.
-          const name = shorten(row.operator, Math.floor((box.bottom - box.top - 12) / 6.2));
-          const above = widthOf(name, 11) > box.bottom - top - 10 && widthOf(name, 11) < top - box.top - 6;
+        <Keys keys={keys} x={box.left} y={13} ink={ink} room={frame.width - box.left} />
+        <XAxis scale={x} box={box} ink={ink} title={`% of ${time}`} format={(value) => `${number(value)} %`} lines />
+        {bars.map((one, at) => {
+          const top = box.top + 2 + at * ROW;
+          let left = x(0);
           return (
-            <g key={row.operator} {...mark(row.operator, `S ${share(row.s)}; ${share(row.importance)} of ${time}`, `recoverable: ${share(row.recoverable)} of ${time}`)}>
-              <rect x={left} y={box.top} width={Math.max(0.5, right - left)} height={box.bottom - box.top} fill="transparent" />
-              <rect x={left} y={top} width={Math.max(0.5, right - left - 0.7)} height={box.bottom - top} fill={fill} />
-              <rect x={left} y={top - 1} width={Math.max(0.5, right - left - 0.7)} height="2" fill={SIDES[0]} />
-              {text ? <text x={(left + right) / 2} y={Math.min(top + 15, box.bottom - 5)} text-anchor="middle" fill={ink.text} data-on={fill}>{text}</text>
-                : right - left >= NAMED && <text transform={`translate(${(left + right) / 2 + 4} ${above ? top - 6 : box.bottom - 6}) rotate(-90)`} fill={ink.text} data-on={above ? ink.surface : fill}>{name}</text>}
+            <g key={one.name} {...mark(...one.tip)}>
+              <rect x={0} y={top} width={frame.width} height={ROW} fill="transparent" />
+              <text x={box.left - 8} y={top + 15} font-size="12" text-anchor="end" fill={ink.text}>{names[at]}</text>
+              {([[one.bound, SIDES[0]], [one.back, pale], [one.missing, ink.line]] as [number, string][]).map(([part, color], index) => {
+                const wide = x(100 * part) - x(0);
+                left += wide;
+                return wide > 0 && <rect key={index} x={left - wide} y={top + 3} width={Math.max(0.5, wide)} height={ROW - 7} fill={color} />;
+              })}
+              <text x={left + 6} y={top + 15} font-size="12" fill={ink.text}>{notes[at]}</text>
             </g>
           );
         })}
-        {covered < 0.995 && <rect x={x(100 * covered)} y={box.top} width={x(100) - x(100 * covered)} height={box.bottom - box.top} fill={ink.line} fill-opacity="0.5" {...mark("not measured", `${share(1 - covered)} of ${time}`)} />}
       </>
     );
   };
-  return <Chart label={`S of ${known.length} operators against their share of ${time}`} height={300} draw={draw} />;
+  return <Chart label={`What ${known.length} operators take of ${time}, and how much of it can be recovered`} height={72 + bars.length * ROW} draw={draw} />;
+}
+
+function barOf(row: OperatorScore, time: string): Reached {
+  const [bound, back] = [row.importance * (row.s ?? 0), row.recoverable ?? 0];
+  return {
+    name: row.operator, bound, back, missing: row.importance * Math.max(0, 1 - row.covered_weight),
+    tip: [row.operator, `S ${share(row.s)}; ${share(row.importance)} of ${time}`, `recoverable: ${share(row.recoverable)} of ${time}`],
+    note: `${share(back)} to recover, S ${percent(100 * (row.s ?? 0), 0)}`,
+  };
 }
 
 /** Times of all solutions on the shapes of one operator, with the bound of each shape. */
@@ -99,10 +118,6 @@ export function ShapeTimes({ rows }: { rows: BenchShape[] }) {
   };
   return <Chart label={`Times of ${solutions.length} solutions on ${shapes.length} shapes, with the bound`} height={260} draw={draw} />;
 }
-
-const ROW = 24;
-/** Operators shown; the others change little. */
-const MOST = 16;
 
 /** How each operator changes the time from A to B, in percent of all of A's time. */
 export function Diverging({ operators, a, b }: { operators: OperatorContrast[]; a: string; b: string }) {

@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { Link } from "../address";
 import { Waterfall } from "../charts/waterfall";
 import { ms, NONE, number, percent, shorten, signed, times } from "../format";
-import { Bar, Begin, Breaking, Dot, Section, Word } from "../parts";
+import { asSentence, Bar, Begin, Breaking, Dot, Section, Sentence, Word } from "../parts";
 import { everyPhase, stepsCounted } from "../steps";
 import { Table, type Column } from "../table";
 import { timeFormat, inUnit } from "../units";
@@ -14,7 +14,7 @@ export function ComparisonView({ page, diagnose = null }: { page: ComparisonPage
   const labels = comparison.profiles.map((side) => side.label);
   return (
     <>
-      <Begin headline={page.headline} severity={page.headline.severity} warnings={comparison.warnings} todo={diagnose && page.headline.advice ? <p class="do"><strong><Link to={diagnose}>See why they differ</Link>: the diagnosis.</strong></p> : null} />
+      <Begin headline={page.headline} severity={page.headline.severity} because={comparison.verdict.because} warnings={comparison.warnings} todo={diagnose ? whatToDo(page, diagnose) : null} />
       <Section id="sides" title="Profiles" about={ofSides(comparison)}>
         <Table caption="Profiles" rows={sides(page)} columns={sideColumns(comparison)} />
         {comparison.left_out.length > 0 && <p class="about">Not compared: {comparison.left_out.join(", ")}.</p>}
@@ -25,6 +25,18 @@ export function ComparisonView({ page, diagnose = null }: { page: ComparisonPage
     </>
   );
 }
+
+/** What the library advises, with places of the dashboard for its commands. */
+function whatToDo(page: ComparisonPage, diagnose: string) {
+  const { advice, next, next_shows: shows } = page.comparison.verdict;
+  const kernels = page.kernels?.phases[0];
+  if (!next || (shows === "kernels" && !kernels)) return null;
+  if (shows === "kernels" && kernels) return <p class="do"><strong><a href={`#${kernelsId(kernels)}`}>See which kernels differ</a>.</strong></p>;
+  if (!advice) return <p class="do"><strong><Link to={diagnose}>See why they differ</Link>: the diagnosis.</strong></p>;
+  return <p class="do"><strong><Sentence text={asSentence(advice)} /></strong> <Link to={diagnose}>The whole diagnosis</Link></p>;
+}
+
+const kernelsId = (phase: PhaseKernels): string => `kernels-${phase.phase ?? phase.per}`;
 
 type Comparison = ComparisonPage["comparison"];
 type CompareSide = Comparison["profiles"][number] & { summary: Summary | undefined; step: StepTimes | null };
@@ -41,11 +53,12 @@ function sideColumns(comparison: Comparison): Column<CompareSide>[] {
   return [
     { id: "label", title: "Profile", text: true, value: (row) => row.label },
     { id: "gpu", spare: 2, title: "GPU", text: true, value: (row) => row.devices.join(", ") || NONE },
-    { id: "steps", title: "Steps recorded", value: (row) => row.steps, show: (row) => `${row.steps}${row.cut ? ` (${row.cut} cut)` : ""}` },
     ...(perStep(comparison) ? [
+      { id: "steps", title: "Steps compared", value: (row: CompareSide) => row.step?.basis.steps, show: (row: CompareSide) => (row.step ? `${row.step.basis.steps} of ${row.step.basis.of}` : NONE) },
       { id: "time", title: "Step time", value: (row: CompareSide) => row.step?.time_ms, time: "ms" as const },
       { id: "busy", spare: 3, title: "GPU busy, of the step", value: (row: CompareSide) => row.step?.busy_pct, show: (row: CompareSide) => percent(row.step?.busy_pct) },
     ] : [
+      { id: "steps", title: "Steps recorded", value: (row: CompareSide) => row.steps, show: (row: CompareSide) => `${row.steps}${row.cut ? ` (${row.cut} cut)` : ""}` },
       { id: "busy", spare: 3, title: "GPU busy, of the span", value: (row: CompareSide) => row.summary?.gpu_busy_pct, show: (row: CompareSide) => percent(row.summary?.gpu_busy_pct) },
       { id: "comm", spare: 4, title: "Exposed communication, of the span", value: (row: CompareSide) => row.summary?.exposed_comm_pct, show: (row: CompareSide) => (row.summary?.comm_ms === 0 ? "none" : percent(row.summary?.exposed_comm_pct)) },
     ]),
@@ -114,7 +127,7 @@ function Kernels({ phase, labels }: { phase: PhaseKernels; labels: string[] }) {
   const columns = useMemo(() => (phase.per === "step" ? kernelColumns(labels) : kernelShares(labels, phase)), [labels, phase]);
   const name = phase.phase ?? (phase.per === "step" ? "step" : "whole profile");
   return (
-    <Section id={`kernels-${phase.phase ?? phase.per}`} title={`${name[0]?.toUpperCase()}${name.slice(1)}, kernel by kernel`} about={<>Kernels that do the same work, also where they were renamed, fused or split; {phase.per === "step" ? "per step and GPU" : "in shares of the GPU time of the whole profiles, whose work may differ"}. {percent(phase.matched_pct[0])} and {percent(phase.matched_pct[1])} of the GPU time is in rows that both have.{phase.per === "step" && " Colored where 0 is outside the interval."}</>}>
+    <Section id={kernelsId(phase)} title={`${name[0]?.toUpperCase()}${name.slice(1)}, kernel by kernel`} about={<>Kernels that do the same work, also where they were renamed, fused or split; {phase.per === "step" ? "per step and GPU" : "in shares of the GPU time of the whole profiles, whose work may differ"}. {percent(phase.matched_pct[0])} and {percent(phase.matched_pct[1])} of the GPU time is in rows that both have.{phase.per === "step" && " Colored where 0 is outside the interval."}</>}>
       <Table caption={`Kernels of ${name}`} columns={columns} rows={phase.rows} most={20} search={(row) => `${namesOf(row.before)} ${namesOf(row.after)} ${row.role ?? ""} ${row.category} ${row.relation}`} />
     </Section>
   );

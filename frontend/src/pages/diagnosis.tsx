@@ -5,7 +5,7 @@ import { Sensor } from "../charts/sensor";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
-import { Bar, Facts, Figures, Section, Sentence, Terms, VerdictSection, Word } from "../parts";
+import { asSentence, Bar, Facts, Figures, Section, Sentence, Terms, VerdictSection, Word } from "../parts";
 import { Table, type Column } from "../table";
 import type { Component, CounterChange, DiagnosisPage, NamedCause, RunSummary } from "../types";
 
@@ -64,9 +64,6 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
 }
 
 export const title = (verdict: string): string => `${verdict[0]?.toUpperCase()}${verdict.slice(1).replaceAll("_", " ")}`;
-
-/** What to do next, as a sentence of its own. */
-export const asSentence = (text: string): string => `${text[0]?.toUpperCase() ?? ""}${text.slice(1).replace(/\.$/, "")}.`;
 
 /** A sentence without the verdict that it begins with: that is the title. */
 export const withoutVerdict = (sentence: string, verdict: string): string => sentence.replace(new RegExp(`^${title(verdict)}: (.)`), (_, first: string) => first.toUpperCase());

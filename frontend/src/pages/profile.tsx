@@ -38,20 +38,21 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
           facts={known([
             ["GPU", summary.devices.join(", ") || "not named"],
             ["Recorded by", [summary.format, summary.framework].filter(Boolean).join(", ")],
-            ["Span", summary.gpu_span_ms && ms(summary.gpu_span_ms)],
-            ["GPU busy with kernels or copies, of the span", summary.gpu_busy_pct !== null && (isStray(page) ? "says little: stray activity" : percent(summary.gpu_busy_pct))],
+            ["Span", ofEach(page, (one) => one.gpu_span_ms)],
+            ["GPU busy, of the span", summary.gpu_busy_pct !== null && (isStray(page) ? "says little: stray activity" : busyWith(page))],
             ["Kernels", number(summary.kernels)],
-            ["Kernel time, summed", summary.kernel_time_ms && ms(summary.kernel_time_ms)],
-            ["Exposed communication", exposed(summary.exposed_comm_ms, summary.comm_ms)],
-            ["Exposed copies", exposed(summary.exposed_memcpy_ms, summary.memcpy_ms)],
+            ["Kernel time, summed", ofEach(page, (one) => one.kernel_time_ms)],
+            ["Exposed communication", summary.exposed_comm_ms !== null && (summary.comm_ms ? `${ofEach(page, (one) => one.exposed_comm_ms)} of ${ofEach(page, (one) => one.comm_ms)}` : "none")],
+            ["Exposed copies", summary.exposed_memcpy_ms !== null && (summary.memcpy_ms ? `${ofEach(page, (one) => one.exposed_memcpy_ms)} of ${ofEach(page, (one) => one.memcpy_ms)}` : "none")],
             ["Rank", summary.rank !== null && `${summary.rank}${summary.world_size ? ` of ${summary.world_size}` : ""}`],
           ])}
         />
         {page.operators === null && <p class="about">This profile is a summary: totals per kernel, without single calls. Steps, idle time, operators and bounds need a trace.</p>}
-        {summary.categories.length > 0 && <Categories rows={events && range.sums ? categoriesIn(events, range.sums) : summary.categories} of={range.sums ? "the chosen range" : "the whole recording"} />}
+        {summary.categories.length > 0 && <Categories rows={events && range.sums ? categoriesIn(events, range.sums) : summary.categories} of={`${range.sums ? "the chosen range" : "the whole recording"}${summary.per_device.length > 1 ? `, summed over ${summary.per_device.length} GPUs` : ""}`} />}
         {summary.per_device.length > 1 && <><h3>Devices</h3><Table caption="Devices" columns={summary.per_device.some((one) => one.rank !== null) ? DEVICES : DEVICES.slice(1)} rows={summary.per_device} /></>}
       </Section>
       {page.efficiency && page.efficiency.rows.length > 0 && <Efficiency table={page.efficiency} />}
+      <Later>
       {page.operators && (events ? events.lanes.length > 0 : address !== null) && (
         <Section id="timeline" title="Time line" about={events ? aboutTimeline(events, address === null) : undefined}>
           {events ? <TimeLine timeline={events} address={address} causes={page.idle_causes} /> : asked.error ? <Problem text={asked.error} /> : <p class="faint" role="status">Reading the events…</p>}
@@ -68,6 +69,7 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
       <Section id="tree" title="Where the time goes" about={page.icicle ? "Phase, layer, role, kernel from top to bottom, and idle time by cause. Widths add up exactly; activities that overlap count each. Click to zoom in; use the path above the chart to go back." : "Category and kernel. Click to zoom in; use the path above the chart to go back. Areas add up exactly."}>
         <Tree page={page} />
       </Section>
+      <Later>
       {summary.kernels > 0 && <Hotspots page={page} />}
       {summary.kernels > 0 && <Operators page={page} />}
       <Details given={page.details} address={page.operators ? address : null} />
@@ -78,6 +80,8 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
         <CoverageTable coverage={summary.coverage} more={page.operators ? [["given FLOP and bytes", page.operators.cost_pct]] : []} />
       </Section>
       </Later>
+      </Later>
+      </Later>
     </>
   );
 }
@@ -85,7 +89,23 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
 /** Facts that are known. */
 const known = (facts: [string, string | false | null | 0][]): [string, string][] => facts.filter((fact): fact is [string, string] => Boolean(fact[1]));
 
-const exposed = (open: number | null, all: number | null): string | null => (open === null ? null : all ? `${ms(open)} of ${ms(all)}` : "none");
+type Times = Pick<ProfilePage["summary"], "gpu_span_ms" | "kernel_time_ms" | "comm_ms" | "exposed_comm_ms" | "memcpy_ms" | "exposed_memcpy_ms">;
+
+/** A time of the GPU; of several, the shortest and the longest: a sum stands beside no time of one. */
+function ofEach({ summary }: ProfilePage, value: (one: Times) => number | null): string | null {
+  const all = (summary.per_device.length > 1 ? summary.per_device : [summary]).map(value).filter((one) => one !== null);
+  if (!all.length) return null;
+  return [...new Set([Math.min(...all), Math.max(...all)].map(ms))].join(" to ");
+}
+
+/** How much of the span a GPU is busy, and with what where that is not computing alone. */
+function busyWith({ summary }: ProfilePage): string {
+  const share = (part: number | null): number => (100 * (part ?? 0)) / (summary.gpu_span_ms || 1);
+  const alone: [string, number][] = [["only copying", share(summary.exposed_memcpy_ms)], ["only communicating", share(summary.exposed_comm_ms)]];
+  const shown = alone.filter(([, size]) => size >= 1);
+  if (!shown.length) return percent(summary.gpu_busy_pct);
+  return `${percent(summary.gpu_busy_pct)}: ${[["computing", share(summary.compute_ms)] as [string, number], ...shown].map(([name, size]) => `${name} ${percent(size)}`).join(", ")}`;
+}
 
 /** Whether a few activities far from all others make the span meaningless. */
 const isStray = ({ summary }: ProfilePage): boolean => summary.warnings.some((one) => one.code === "stray_activity");
@@ -93,7 +113,7 @@ const isStray = ({ summary }: ProfilePage): boolean => summary.warnings.some((on
 /** What the figures of the whole recording are not. */
 function aboutRecording({ summary }: ProfilePage): string | null {
   const steps = summary.verdict.steps ? "All steps and phases together, from the first GPU activity to the last; the verdict is about a usual step." : "";
-  const sums = summary.per_device.length > 1 ? `Times are summed over ${summary.per_device.length} GPUs; the verdict is the mean per GPU.` : "";
+  const sums = summary.per_device.length > 1 ? `Times are of each of the ${summary.per_device.length} GPUs, as in the verdict; kernels and categories are summed over them.` : "";
   return [steps, sums].filter(Boolean).join(" ") || null;
 }
 

@@ -6,10 +6,10 @@ import { Sensor } from "../charts/sensor";
 import { RunSteps } from "../charts/steps";
 import { Waterfall } from "../charts/waterfall";
 import { counted, ms, NONE, times } from "../format";
-import { Facts, Figures, Section, Sentence, Terms, VerdictSection } from "../parts";
+import { asSentence, Facts, Figures, Section, Sentence, Terms, VerdictSection } from "../parts";
 import { Table } from "../table";
 import type { SingleDiagnosis, SinglePage, StepOfRun } from "../types";
-import { asSentence, Cause, components, MOST_SENSORS, title, waterfallParts, withoutVerdict } from "./diagnosis";
+import { Cause, components, MOST_SENSORS, title, waterfallParts, withoutVerdict } from "./diagnosis";
 
 const COMPONENTS = components("Usual", "Slow");
 

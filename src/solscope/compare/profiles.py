@@ -25,7 +25,8 @@ from solscope.compare.units import (
     shared_phases,
     steps_unit,
 )
-from solscope.compare.verdict import ComparisonVerdict, decisive, verdict_of
+from solscope.compare.verdict import Change, ComparisonVerdict, decisive, verdict_of
+from solscope.compare.why import Explanation, explain
 from solscope.errors import UsageError
 from solscope.profile import ProfileWarning
 from solscope.views.coverage import CoverageSummary, coverage
@@ -137,12 +138,21 @@ def compare_profiles(
     ]
     told = decisive(sides, compared)
     return Comparison(
-        verdict=verdict_of(sides, compared),
+        verdict=verdict_of(sides, compared, _why(profiles, told)),
         profiles=sides,
         phases=sorted(compared, key=lambda one: told is not None and one is not told.phase),
         left_out=[p or "(not known)" for p in phases if chosen and p not in chosen],
         warnings=list(comparison_warnings(profiles, labels, phase, chosen, units)),
     )
+
+
+def _why(profiles: Sequence[Attributed], told: Change | None) -> Explanation | None:
+    """Why the steps of the verdict differ; null where they do not, or nobody can tell."""
+    if told is None or not told.differ:
+        return None
+    first, other = profiles[0], profiles[told.profile_index]
+    faster, slower = (other, first) if told.faster else (first, other)
+    return explain(faster, slower, told.phase.phase, reverse=told.faster)
 
 
 def check_several(profiles: Sequence[Attributed]) -> None:

@@ -1,17 +1,19 @@
-"""What a comparison says first: whose steps take how many times as long, and where the time goes.
+"""What a comparison says first: why one is slower, how many times as long its steps take, where.
 
 All figures are of one step of one phase, the one that makes most of the difference. A change is
-always the ratio of two step times. Nothing is claimed about significance: that takes a diagnosis.
+always the ratio of two step times. Whether it is more than noise, and why it is there, is what a
+diagnosis of the two profiles says (`why.py`).
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from solscope.compare.why import Explanation, Outcome
 from solscope.text import as_percent
 from solscope.views.verdict import Figure
 from solscope.views.verdict_words import in_step, mean_of, step_name
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 SAME = 0.01
 """Step times that differ by less are called alike."""
+FEW_DIGITS = 0.1
+"""Ratios from here on have two digits after the point; smaller ones would lose what they say."""
 PARTS = {
     "idle": "GPU idle inside steps",
     "gap": "GPU idle between steps",
@@ -40,7 +44,18 @@ class ComparisonVerdict(msgspec.Struct, frozen=True):
     figures: list[Figure]
     """Step times of both profiles and their ratio; empty where no steps can be compared."""
     next: str | None
-    """The command that says why they differ; null where they do not, or nobody can tell."""
+    """The command that says more of why they differ; null where they do not, or nobody can tell."""
+    next_shows: Literal["why", "kernels"] = "why"
+    """Whether it names causes, or, where no cause can be named, the kernels that differ."""
+    outcome: Outcome | None = None
+    """How the profile differs from the first one by a diagnosis of both; null where steps are
+    alike, or a diagnosis is not about these steps."""
+    because: list[str] = []
+    """What speaks for the cause that the sentence names."""
+    advice: str | None = None
+    """What to do about that cause; null where none is named."""
+    legend: str | None = None
+    """What a diagnosis says with other numbers, and why; or why there is none."""
 
 
 class Change(NamedTuple):
@@ -54,9 +69,21 @@ class Change(NamedTuple):
     before: StepTimes
     after: StepTimes
 
+    @property
+    def faster(self) -> bool:
+        """Whether the other profile is the faster one."""
+        return self.after.time_ms < self.before.time_ms
 
-def verdict_of(profiles: Sequence[Side], phases: Sequence[PhaseComparison]) -> ComparisonVerdict:
-    """The phase that makes a profile slower or faster than the first one, and where."""
+
+def verdict_of(
+    profiles: Sequence[Side],
+    phases: Sequence[PhaseComparison],
+    explained: Explanation | None = None,
+) -> ComparisonVerdict:
+    """The phase that makes a profile slower or faster than the first one, where, and why.
+
+    `explained` is what a diagnosis says of the two profiles that differ most.
+    """
     changes = _changes(profiles, phases)
     told = decisive(profiles, phases)
     if told is None:
@@ -76,15 +103,60 @@ def verdict_of(profiles: Sequence[Side], phases: Sequence[PhaseComparison]) -> C
         for change in changes
         if change.profile_index == told.profile_index and change.phase is not told.phase
     )
-    paths = [profiles[0].path, profiles[told.profile_index].path]
-    if told.after.time_ms < told.before.time_ms:
-        paths.reverse()
-    return ComparisonVerdict(
-        sentence=f"{steps} of {labels[1]} take {_longer(told)} {_than(told)} those of {labels[0]}: "
-        f"{times[1]} instead of {times[0]}{_main_part(told, labels[1])}.{others}",
-        figures=figures,
-        next=f"solscope diagnose {shlex.join(paths)}",
+    measured = (
+        f"take {_longer(told)} {_than(told)} those of {labels[0]}: {times[1]} instead of "
+        f"{times[0]}{_main_part(told, labels[1])}.{others}"
     )
+    sides = [profiles[0], profiles[told.profile_index]]
+    if explained is None:
+        sentence = f"{steps} of {labels[1]} {measured}"
+        return ComparisonVerdict(sentence, figures, _diagnose(sides, told))
+    return _explained(measured, figures, sides, told, explained)
+
+
+def _explained(
+    measured: str,
+    figures: list[Figure],
+    sides: Sequence[Side],
+    told: Change,
+    explained: Explanation,
+) -> ComparisonVerdict:
+    """The verdict with what a diagnosis adds: a cause that is settled comes first.
+
+    `measured` is what the steps of the other profile do, as a clause without them.
+    """
+    faster, slower = (side.label for side in (reversed(sides) if told.faster else sides))
+    steps = f"{_steps(told)} of {sides[1].label}"
+    sentence = f"{steps} {measured}"
+    if explained.outcome is None:
+        kernels = f"solscope compare {shlex.join(side.path for side in sides)} --kernels"
+        return ComparisonVerdict(
+            sentence, figures, kernels, next_shows="kernels", legend=explained.note
+        )
+    if explained.cause is not None:
+        its = f"Its {_steps(told).lower()}" if slower == sides[1].label else steps
+        sentence = {
+            "no_change": f"No change that counts: {explained.cause}. {sentence}",
+            "workload_changed": f"They do not do the same work: {explained.cause}. {sentence}",
+        }.get(explained.outcome, f"Why {slower} is slower: {explained.cause}. {its} {measured}")
+    named = faster.split("/")[-1] == "normal" or not explained.evidence
+    normal = "" if named else f"Normal is {faster}."
+    notes = [explained.note_on(figures[-1].value if len(figures) > 2 else None, told.faster)]
+    return ComparisonVerdict(
+        sentence,
+        figures,
+        _diagnose(sides, told),
+        outcome=explained.outcome,
+        because=explained.evidence,
+        advice=explained.advice,
+        legend=" ".join(note for note in (normal, *notes) if note) or None,
+    )
+
+
+def _diagnose(sides: Sequence[Side], told: Change) -> str:
+    """The command, the slower profile last."""
+    paths = [side.path for side in sides]
+    return f"solscope diagnose {shlex.join(reversed(paths) if told.faster else paths)}"
 
 
 def decisive(profiles: Sequence[Side], phases: Sequence[PhaseComparison]) -> Change | None:
@@ -131,7 +203,8 @@ def _longer(change: Change) -> str:
         return "longer"
     if not change.differ:
         return f"as long, within {as_percent(SAME)}"
-    return f"{change.after.time_ms / change.before.time_ms:.2f} times as long"
+    ratio = change.after.time_ms / change.before.time_ms
+    return f"{ratio:.{2 if ratio >= FEW_DIGITS else 4}f} times as long"
 
 
 def _than(change: Change) -> str:

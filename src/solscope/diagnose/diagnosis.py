@@ -33,7 +33,7 @@ from solscope.diagnose.verdict.outliers import (
     with_explained_tail,
 )
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, rank, unknown
-from solscope.diagnose.verdict.wording import sentence_of
+from solscope.diagnose.verdict.wording import reason_of, sentence_of
 from solscope.readers.packed import Observations
 from solscope.views.verdict import Figure
 
@@ -106,6 +106,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """With a baseline of many runs: what is normal, and where this run lies."""
     ranks: RankCause | None = None
     """For runs of many ranks: which one made the run slower; the rest is about that rank."""
+    why: str | None = None
+    """Of a regression, or where the workload changed: the cause in words, as in the sentence, and
+    how sure it is; of no change, why a ratio is none; null for every other verdict."""
+    settled: bool = False
+    """Whether `why` names what no other cause comes close to."""
 
 
 def diagnose_runs(
@@ -178,6 +183,7 @@ def _diagnosed(f: Findings, *, usual: bool) -> Diagnosis:
     units = f.units
     normal, abnormal = summaries_of(units, f)
     bounds = (f.outcome.low, f.outcome.high)
+    reason = reason_of(f, verdict, causes)
     return Diagnosis(
         verdict=verdict,
         sentence=sentence_of(f, verdict, scope, causes, latent),
@@ -203,4 +209,6 @@ def _diagnosed(f: Findings, *, usual: bool) -> Diagnosis:
         comparability=comparability_of(units, f),
         warnings=[*warnings_of(units, f), *ranking.failed],
         next_step=causes[0].confirm,
+        why=None if reason is None else reason.text,
+        settled=reason is not None and reason.settled,
     )

@@ -29,7 +29,7 @@ from solscope.diagnose.verdict import undecided
 from solscope.diagnose.verdict.figures import steps_text
 from solscope.diagnose.verdict.outliers import for_single_steps
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, rank
-from solscope.diagnose.verdict.wording import PLACES, why
+from solscope.diagnose.verdict.wording import PLACES, told, why
 from solscope.intervals import Int64s
 from solscope.readers.packed import Observations
 from solscope.resample import Floats
@@ -419,44 +419,59 @@ def _outliers(seen: _Seen) -> SlowStepsOfRun | None:
 def _sentence(
     seen: _Seen, verdict: Steadiness, findings: Findings | None, causes: list[NamedCause]
 ) -> str:
+    if verdict == "steady":
+        return undecided.with_core(seen.lacking_pct, "Steady", _alike_text(seen))
+    if verdict == "cannot_tell":
+        return undecided.with_core(seen.lacking_pct, "Cannot tell", _uneven_text(seen, findings))
+    what, facts = _movement_text(seen, verdict)
+    if findings is None:
+        return f"{what}: {facts}."
+    return told(what, f"{facts}{_where(findings)}", why(findings, causes))
+
+
+def _alike_text(seen: _Seen) -> str:
+    """That no pattern was found, and which steps are slow nevertheless."""
+    moves, size = seen.movement, seen.side.fit.size
+    few = ""
+    if moves.slow.size:
+        are = "is" if moves.slow.size == 1 else "are"
+        share = as_percent(moves.slow_share)
+        few = f"; {moves.slow.size} of {size} steps {are} slow, {share} of the time"
+    return f"no drift, change point or period in {size} steps{few}"
+
+
+def _uneven_text(seen: _Seen, findings: Findings | None) -> str:
+    """How much steps differ, and where the slower ones spend the time."""
+    low, high = _quantiles(seen, 0.1, 0.9)
+    return (
+        f"steps differ by much ({low:.2f} to {high:.2f} ms, p10 to p90 of {_steps_text(seen)})"
+        f"{undecided.where(findings)}; no drift, change point or period describes it"
+    )
+
+
+def _movement_text(seen: _Seen, verdict: Steadiness) -> tuple[str, str]:
+    """What kind of change, and what was measured of it."""
     moves, size = seen.movement, seen.side.fit.size
     slow = f"{moves.slow.size} of {size} steps"
     share = as_percent(moves.slow_share)
-    if verdict == "steady":
-        few = ""
-        if moves.slow.size:
-            few = f"; {slow} {'is' if moves.slow.size == 1 else 'are'} slow, {share} of the time"
-        no_core = undecided.without_core(seen.lacking_pct)
-        return f"Steady: no drift, change point or period in {size} steps{few}{no_core}."
-    if verdict == "cannot_tell":
-        low, high = _quantiles(seen, 0.1, 0.9)
-        return (
-            f"Cannot tell: steps differ by much ({low:.2f} to {high:.2f} ms, p10 to p90 of "
-            f"{_steps_text(seen)}), and no drift, change point or period describes it"
-            f"{undecided.where(findings)}{undecided.without_core(seen.lacking_pct)}."
-        )
     if verdict == "drift" and moves.slope is not None:
         slope = moves.slope
         times = f"×{slope.ratio:.2f} [{slope.low:.2f}, {slope.high:.2f}]"
-        head = f"Drift: over {size} steps, step time goes to {times}"
-    elif verdict == "change_point":
+        return "Drift", f"over {size} steps, step time goes to {times}"
+    if verdict == "change_point":
         points = _change_points(seen)
         worst = max(points, key=lambda point: abs(np.log(point.ratio)))
         more = f" (the largest of {len(points)} change points)" if len(points) > 1 else ""
-        head = (
-            f"Change at step {worst.step}: the typical step takes ×{worst.ratio:.2f} from there "
-            f"on, {worst.before_ms:.2f} → {worst.after_ms:.2f} ms{more}"
+        return f"Change at step {worst.step}", (
+            f"the typical step takes ×{worst.ratio:.2f} from there on, {worst.before_ms:.2f} → "
+            f"{worst.after_ms:.2f} ms{more}"
         )
-    elif verdict == "periodic" and moves.spacing is not None:
+    if verdict == "periodic" and moves.spacing is not None:
         what = "a slow step" if _stretches(moves.slow) == moves.slow.size else "slow steps"
-        head = f"Periodic: {what} every {moves.spacing.steps} steps, {slow}, {share} of the time"
-    else:
-        stretches = _stretches(moves.slow)
-        together = f" in {stretches} stretches" if 1 < stretches < moves.slow.size else ""
-        head = f"Bursty: {slow} are slow{together}, {share} of the time"
-    if findings is None:
-        return f"{head}."
-    return f"{head}{_where(findings)}; {_cause(findings, causes)}."
+        return "Periodic", f"{what} every {moves.spacing.steps} steps, {slow}, {share} of the time"
+    stretches = _stretches(moves.slow)
+    together = f" in {stretches} stretches" if 1 < stretches < moves.slow.size else ""
+    return "Bursty", f"{slow} are slow{together}, {share} of the time"
 
 
 def _quantiles(seen: _Seen, *quantiles: float) -> list[float]:
@@ -511,9 +526,3 @@ def _where(f: Findings) -> str:
         return ""
     family = max(PLACES, key=f.share)
     return f"; {as_percent(min(f.share(family), 1.0))} of what slow steps add is {PLACES[family]}"
-
-
-def _cause(f: Findings, causes: list[NamedCause]) -> str:
-    if not causes or causes[0].id == UNKNOWN:
-        return "no known cause fits the evidence"
-    return why(f, causes)

@@ -13,9 +13,11 @@ import msgspec
 from solscope.bench.results import words
 from solscope.bench.results.score import Score
 from solscope.compare.profiles import Comparison
+from solscope.compare.verdict import ComparisonVerdict
+from solscope.compare.why import Outcome
 from solscope.corpus.queries.importance import Importance
 from solscope.pages.severity import Severity
-from solscope.text import as_percent
+from solscope.text import as_percent, as_sentence
 from solscope.views.hotspots.advice import late_rank
 from solscope.views.ranks import RunRanks
 from solscope.views.runs import Run
@@ -39,16 +41,32 @@ class Headline(msgspec.Struct, frozen=True):
     their names say it."""
 
 
+_COMPARED: dict[Outcome, Severity] = {
+    "regression": "bad",
+    "improvement": "good",
+    "no_change": "neutral",
+    "workload_changed": "attention",
+}
+
+
 def of_comparison(comparison: Comparison) -> Headline:
-    """The verdict of a comparison; one about steps that differ asks why."""
+    """The verdict of a comparison; where it names no cause, what says more."""
     found = comparison.verdict
     alike = found.next is None and found.figures
-    return Headline(
-        found.sentence,
-        found.figures,
-        "neutral" if alike else "attention",
-        None if found.next is None else f"See why they differ: `{found.next}`",
-    )
+    severity: Severity = "neutral" if alike else "attention"
+    if found.outcome is not None:
+        severity = _COMPARED[found.outcome]
+    return Headline(found.sentence, found.figures, severity, _about_pair(found), found.legend)
+
+
+def _about_pair(found: ComparisonVerdict) -> str | None:
+    """What to do about a difference, and the command that says more of it."""
+    if found.next is None:
+        return None
+    if found.advice is not None:
+        return f"{as_sentence(found.advice)} The whole diagnosis: `{found.next}`"
+    what = {"why": "why they differ", "kernels": "which kernels differ"}[found.next_shows]
+    return f"See {what}: `{found.next}`"
 
 
 def of_ranks(run: Run, table: RunRanks, longest: Sequence[int]) -> Headline:

@@ -18,7 +18,7 @@ Severity = Literal["bad", "attention", "good", "neutral"]
 and not found; `neutral`: a fact that is neither."""
 
 MUCH_PCT = 50.0
-"""A loss of this share of a step, or more, is bad."""
+"""A loss of this share of a step or of a recording, or more, is bad."""
 _NO_LOSS = ("gpu_bound", "nothing_stands_out", "no_timeline", "no_gpu_work")
 _DIAGNOSES: dict[str, Severity] = {
     "regression": "bad",
@@ -44,7 +44,7 @@ def of_diagnosis(found: Diagnosis) -> Severity:
 
 
 def of_run(found: SingleDiagnosis) -> Severity:
-    """By how steady the recording is; steps that are alike may all wait for a core."""
-    if found.verdict == "steady" and found.core_wait_pct is not None:
-        return "attention"
+    """By how steady the recording is; whatever it is, its host may wait for a core."""
+    if found.verdict in _RUNS and found.core_wait_pct is not None:
+        return "bad" if found.core_wait_pct >= MUCH_PCT else "attention"
     return _RUNS.get(found.verdict, "bad")

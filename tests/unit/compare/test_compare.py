@@ -211,6 +211,30 @@ def test_without_cuda_graphs_the_same_kernels_wait_for_the_host() -> None:
     assert decode.differences[0].name == "idle"
     assert decode.differences[0].diff_ms == pytest.approx(12.64, abs=0.01)
     assert not [row for row in decode.only if row.by == "role"]
+    said = result.verdict
+    slow, normal = (side.label for side in reversed(result.profiles))
+    assert said.sentence.startswith(
+        f"Why {slow} is slower: CUDA graphs are no longer used (100 % confident). Its decode steps "
+        f"take 4.27 times as long as those of {normal}: 16.07 ms instead of 3.76 ms"
+    )
+    assert said.outcome == "regression"
+    assert said.because[0].endswith("465 launches per step (14)")
+    assert said.advice is not None
+    assert "enforce_eager" in said.advice
+    # The diagnosis takes other steps, and says so beside its number.
+    assert said.legend is not None
+    assert (
+        "×4.21 [3.56, 4.86] in the diagnosis, which compares 33 and 15 decode steps" in said.legend
+    )
+
+
+def test_profiles_that_cannot_be_diagnosed_say_why() -> None:
+    said = compared("traces/h100_qwen1.5-0.5b.json.gz", "traces/mi300_qwen1.5-0.5b.json.gz").verdict
+    assert (said.outcome, said.next_shows) == (None, "kernels")
+    assert said.legend is not None
+    assert said.legend.startswith("No cause can be named: recorded on different GPUs (")
+    assert said.next is not None
+    assert said.next.endswith(" --kernels")
 
 
 @pytest.mark.parametrize("at", [0, 1])

@@ -125,7 +125,7 @@ def test_each_must_be_sure_and_hold_its_own_part(
     assert found is not None
     listed = [named(*cause) for cause in causes]
     left = 1 - sum(cause.confidence for cause in listed)
-    assert why(found, [*listed, unknown(left)]) == said
+    assert why(found, [*listed, unknown(left)]).text == said
 
 
 @pytest.mark.parametrize(("kind", "cause"), [("alloc", "allocator"), ("sync", "extra_sync")])

@@ -104,7 +104,8 @@ def test_uneven_steps_say_where_the_longer_ones_spend_more_and_what_would_settle
     result = diagnose_run(UNEVEN, path="runs/bad day.trace.json.gz")
     assert (result.verdict, result.causes) == ("cannot_tell", [])
     assert "100 % of what the slower half adds (" in result.sentence
-    assert result.sentence.endswith(" ms per step) is waiting for the host.")
+    assert result.sentence.startswith("Cannot tell: steps differ by much (")
+    assert " ms per step) is waiting for the host; " in result.sentence
     assert result.compared == [30, 30]
     assert result.delta_ms is not None
     assert sum(c.delta_ms for c in result.components) == pytest.approx(result.delta_ms, abs=1e-9)
@@ -124,7 +125,10 @@ def sharing_a_core(waits: float, runs: float, model: Made = EAGER) -> Observatio
     return model.but(steps=STEPS, counters={**model.counters, **counted}).run()
 
 
-NO_CORE = "; the main thread is ready to run but has no core for 70 % of the recording."
+NO_CORE = (
+    "The host lacks CPU time: its main thread is ready to run but has no core for 70 % of the "
+    "recording. "
+)
 
 
 def test_a_host_without_a_core_is_named_also_in_one_run() -> None:
@@ -136,12 +140,13 @@ def test_a_host_without_a_core_is_named_also_in_one_run() -> None:
     uneven = diagnose_run(counted, path="run.json")
     for found, verdict in ((steady, "steady"), (uneven, "cannot_tell")):
         assert found.verdict == verdict
-        assert found.sentence.endswith(NO_CORE)
+        assert found.sentence.startswith(NO_CORE)
         assert found.core_wait_pct == pytest.approx(70, abs=0.1)
         assert found.next_step.startswith("give the process cores of its own (`taskset`, cpuset)")
         assert "`solscope diagnose run.json AFTER`" in found.next_step
         assert found.figures[-1].scope == "of the recording"
-        assert of_run(found) == "attention"
+        assert of_run(found) == "bad"
+        assert of_run(msgspec.structs.replace(found, core_wait_pct=40.0)) == "attention"
 
 
 @pytest.mark.parametrize(
@@ -358,7 +363,8 @@ SQUARE = slower(np.where(NUMBERS // 6 % 2 == 1, 2.0, 0.0))
 def test_a_run_that_alternates_between_levels_is_periodic_and_explained() -> None:
     result = diagnose_run(SQUARE)
     assert (result.verdict, result.causes[0].id) == ("periodic", "slow_section")
-    assert result.sentence.startswith("Periodic: slow steps every 12 steps, 30 of 60 steps")
+    assert result.sentence.startswith("Periodic: one section of the host program is slower (")
+    assert ". Slow steps every 12 steps, 30 of 60 steps" in result.sentence
     assert result.outliers is not None
     assert result.outliers.numbers[:7] == [6, 7, 8, 9, 10, 11, 18]
     assert sum(c.delta_ms for c in result.components) == pytest.approx(2.0, rel=1e-3)

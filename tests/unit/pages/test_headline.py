@@ -9,6 +9,7 @@ from solscope.bench.results.files import read_results
 from solscope.bench.results.leaderboard import leaderboard
 from solscope.compare.profiles import compare_profiles
 from solscope.compare.verdict import verdict_of
+from solscope.compare.why import Explanation, Outcome
 from solscope.pages.comparison import comparison_page
 from solscope.pages.headline import of_bench, of_comparison
 from solscope.pages.ranks import ranks_pages
@@ -47,8 +48,58 @@ def test_a_comparison_begins_with_the_difference_of_step_times() -> None:
     )
     scope = "mean of 4 of 5 steps"
     assert [figure.scope for figure in found.figures] == [scope, scope, "of the step"]
-    assert found.advice == "See why they differ: `solscope diagnose made.json made.json`"
+    # Five steps are too few for a diagnosis.
+    assert found.advice == (
+        "See which kernels differ: `solscope compare made.json made.json --kernels`"
+    )
+    assert found.legend is not None
+    assert found.legend.startswith("No cause can be named: too few steps to test (n = 3/3).")
     assert found.severity == "attention"
+
+
+def explained(outcome: Outcome, cause: str | None, ratio: float) -> Explanation:
+    """What a diagnosis might say."""
+    seen = [] if cause is None else ["one thing (normal: another)"]
+    advice = None if cause is None else "look at it"
+    return Explanation(outcome, "Of other steps.", cause, seen, advice, ratio)
+
+
+@pytest.mark.parametrize(
+    ("order", "said", "begin", "severity"),
+    [
+        ("ab", explained("regression", "it rains (90 % confident)", 1.4),
+         "Why b is slower: it rains (90 % confident). Its steps take 1.40 times as long as those "
+         "of a: ", "bad"),
+        ("ba", explained("improvement", "it rains (90 % confident)", 1.4),
+         "Why b is slower: it rains (90 % confident). Steps of a take 0.71 times as long as those "
+         "of b: ", "good"),
+        ("ab", explained("regression", None, 1.4), "Steps of b take 1.40 times as long ", "bad"),
+        ("ab", explained("no_change", "it varies", 1.4),
+         "No change that counts: it varies. Steps of b take 1.40 times as long ", "neutral"),
+        ("ab", explained("workload_changed", "more tokens (9 against 8)", 1.4),
+         "They do not do the same work: more tokens (9 against 8). Steps of b take ", "attention"),
+    ],
+    ids=["slower", "faster", "unsettled", "noise", "other work"],
+)  # fmt: skip
+def test_a_cause_that_is_settled_comes_first(
+    order: str, said: Explanation, begin: str, severity: str
+) -> None:
+    runs = {"a": run_of(1_000, 50), "b": run_of(1_400, 450)}
+    comparison = compare_profiles([runs[name] for name in order], list(order))
+    verdict = verdict_of(comparison.profiles, comparison.phases, said)
+    found = of_comparison(replace(comparison, verdict=verdict))
+    assert found.sentence.startswith(begin)
+    assert found.severity == severity
+    # The same ratio needs no word about other steps.
+    assert found.legend == (None if said.cause is None else "Normal is a.")
+    named = "Look at it. The whole diagnosis: " if said.cause else "See why they differ: "
+    assert found.advice == f"{named}`solscope diagnose made.json made.json`"
+
+
+def test_a_diagnosis_of_other_steps_is_told_apart() -> None:
+    comparison = compare_profiles([run_of(1_000, 50), run_of(1_400, 450)], ["a", "b"])
+    said = explained("regression", None, 1.37)
+    assert verdict_of(comparison.profiles, comparison.phases, said).legend == "Of other steps."
 
 
 def test_a_faster_profile_takes_less() -> None:
@@ -106,7 +157,8 @@ def test_the_benchmark_says_where_to_work_first() -> None:
     assert most.s is not None
     assert advice == (
         f"Work on {most.operator} first: it has {100 * most.importance:.1f} % of production's GPU "
-        f"time, and S is {100 * most.s:.1f} % there."
+        f"time, and S is {100 * most.s:.1f} % there. `solscope bench new {most.operator}` begins a "
+        f"kernel of your own, and `solscope bench tune {most.operator}` times it."
     )
 
 

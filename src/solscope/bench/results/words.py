@@ -57,7 +57,10 @@ def advice(score: Score) -> str | None:
     most = most_recoverable(score)
     if most is None or most.s is None:
         return None
+    suite = "" if score.suite == DEFAULT_SUITE else f" --suite {score.suite}"
     return (
         f"Work on {most.operator} first: it has {as_percent(most.importance, 1)} of "
-        f"{time_of(score.suite)}, and S is {as_percent(most.s, 1)} there."
+        f"{time_of(score.suite)}, and S is {as_percent(most.s, 1)} there. `solscope bench new "
+        f"{most.operator}` begins a kernel of your own, and `solscope bench tune {most.operator}"
+        f"{suite}` times it."
     )

@@ -16,7 +16,7 @@ from solscope.diagnose.verdict.wording import PLACES
 from solscope.intervals import Int64s
 from solscope.readers.packed import Observations
 from solscope.resample import Floats
-from solscope.text import as_percent
+from solscope.text import as_percent, capitalized
 from solscope.views.hotspots.advice import NO_CORE
 from solscope.views.verdict_words import percent_text
 
@@ -67,13 +67,13 @@ def where(f: Findings | None) -> str:
     )
 
 
-def without_core(lacking_pct: float | None) -> str:
-    """That the host has no core, as a clause; empty where that is not known or not the matter."""
+def with_core(lacking_pct: float | None, what: str, facts: str) -> str:
+    """What was found; that the host lacks a core comes first, where that is known."""
     if lacking_pct is None:
-        return ""
+        return f"{what}: {facts}."
     return (
-        f"; the main thread is ready to run but has no core for {percent_text(lacking_pct)} of the "
-        "recording"
+        "The host lacks CPU time: its main thread is ready to run but has no core for "
+        f"{percent_text(lacking_pct)} of the recording. {capitalized(facts)}."
     )
 
 

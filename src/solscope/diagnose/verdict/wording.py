@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.evidence import host
 from solscope.diagnose.findings.findings import Findings
 from solscope.diagnose.verdict.latent import Latent
 from solscope.diagnose.verdict.ranking import NamedCause
-from solscope.text import as_percent
+from solscope.text import as_percent, capitalized
 
 PLACES = {
     "compute": "on the GPU's kernels",
@@ -24,6 +26,14 @@ PLACES = {
 """Where time is lost, by family of components."""
 
 
+class Reason(NamedTuple):
+    """Why, in words."""
+
+    text: str
+    settled: bool
+    """Whether it is a cause, or several together, that no other comes close to."""
+
+
 def sentence_of(
     f: Findings,
     verdict: str,
@@ -31,7 +41,7 @@ def sentence_of(
     causes: list[NamedCause],
     latent: list[Latent],
 ) -> str:
-    """One sentence: how much, where, why, and what else it could be."""
+    """What it is: why, where that is settled, how much and where; else why comes last."""
     unit = " and ".join(s.phase or "" for s in f.units.common).strip()
     step = f"{unit} steps".strip()
     change = _change(f)
@@ -46,12 +56,31 @@ def sentence_of(
     tail = _other_way(f, step, verdict)
     if verdict == "improvement":
         return f"Improvement: {step} take {change}{_where(f)}{tail}{_unclear_tail(f)}."
-    first = causes[0]
     if verdict == "workload_changed":
-        seen = f" ({first.evidence[0]})" if first.evidence else ""
         effect = _mixed(f, step) if f.units.moved else f"{step} take {change}"
-        return f"The workload changed: {first.title}{seen}; {effect}{tail}."
-    return f"Regression: {step} take {change}{_where(f)}; {why(f, causes)}{tail}."
+        return f"The workload changed: {_work(causes[0])}; {effect}{tail}."
+    return told("Regression", f"{step} take {change}{_where(f)}", why(f, causes), tail)
+
+
+def told(what: str, facts: str, reason: Reason, besides: str = "") -> str:
+    """A settled cause comes first, then what it did; what nobody knows comes last."""
+    if reason.settled:
+        return f"{what}: {reason.text}. {capitalized(facts)}{besides}."
+    return f"{what}: {facts}; {reason.text}{besides}."
+
+
+def reason_of(f: Findings, verdict: str, causes: list[NamedCause]) -> Reason | None:
+    """Why the abnormal run is slower or is not, or what work it did; null for other verdicts."""
+    if verdict == "workload_changed":
+        return Reason(_work(causes[0]), settled=True)
+    if verdict == "no_change":
+        return Reason(_no_reason(f), settled=True)
+    return why(f, causes) if verdict == "regression" else None
+
+
+def _work(first: NamedCause) -> str:
+    """What changed in the work, with what shows it."""
+    return f"{first.title} ({first.evidence[0]})" if first.evidence else first.title
 
 
 def _tail(f: Findings, step: str, verdict: str, causes: list[NamedCause]) -> str:
@@ -66,7 +95,7 @@ def _tail(f: Findings, step: str, verdict: str, causes: list[NamedCause]) -> str
         few = _too_few(f)
         return f"Improvement in the tail: {seen}, {share} of the normal run's time{few}{steps}."
     cost = f"{share} of the time{_too_few(f)}"
-    return f"Regression in the tail: {seen}, {cost}{steps}; {why(f, causes)}."
+    return told("Regression in the tail", f"{seen}, {cost}{steps}", why(f, causes))
 
 
 def _slow_steps(f: Findings, step: str) -> str:
@@ -157,6 +186,19 @@ def _noise(f: Findings, step: str, change: str) -> str:
     )
 
 
+def _no_reason(f: Findings) -> str:
+    """Why a ratio is no change, without the ratio."""
+    pace = f.host.pace
+    if abs(f.host.paced_ratio - 1) <= f.outcome.floor:
+        return "the difference is within the noise"
+    if (pace > 1) != (f.outcome.ratio > 1):
+        return "two recordings of one program can differ as much"
+    return (
+        f"all host code of the slower run takes ×{max(pace, 1 / pace):.2f}{_undriven(f)}, as two "
+        "recordings of one program can differ"
+    )
+
+
 def _undriven(f: Findings) -> str:
     """What would drive the pace and was measured not to; nothing where it was not measured."""
     clauses = []
@@ -182,20 +224,21 @@ def _others_shorter(share: float) -> str:
     return ", while other parts got shorter" if share >= 1.05 else ""
 
 
-def why(f: Findings, causes: list[NamedCause]) -> str:
+def why(f: Findings, causes: list[NamedCause]) -> Reason:
     """The first cause, how sure it is, and what it leaves to others."""
-    first, second = causes[0], causes[1] if len(causes) > 1 else None
-    if first.id == UNKNOWN:
-        return "no known cause fits the evidence"
+    if not causes or causes[0].id == UNKNOWN:
+        return Reason("no known cause fits the evidence", settled=False)
     if both := _together(f, causes):
-        return both
+        return Reason(both, settled=True)
+    first, second = causes[0], causes[1] if len(causes) > 1 else None
     rest = _rest(f, causes)
     if second is not None and first.confidence - second.confidence < f.limits.margin:
-        if second.id == UNKNOWN:
-            return f"perhaps {first.title} ({as_percent(first.confidence)}){rest}"
-        return f"{first.title}, or {second.title}; to decide: {first.confirm}"
+        perhaps = f"perhaps {first.title} ({as_percent(first.confidence)}){rest}"
+        either = f"{first.title}, or {second.title}; to decide: {first.confirm}"
+        return Reason(perhaps if second.id == UNKNOWN else either, settled=False)
     sure = "" if first.confidence >= f.limits.sure else "probably "
-    return f"{sure}{first.title} ({as_percent(first.confidence)} confident){rest}"
+    text = f"{sure}{first.title} ({as_percent(first.confidence)} confident){rest}"
+    return Reason(text, settled=True)
 
 
 def _together(f: Findings, causes: list[NamedCause]) -> str:

@@ -32,8 +32,15 @@ COPIES = {
     "DtoH": "Copy less often, or on another stream while kernels run",
 }
 """By the direction of a copy."""
-TOO_MANY_COPIES = "Copy less, e.g. keep the data on the GPU: too little else runs to hide copies"
-"""Where copies that nothing hides take longer than all else that runs."""
+TOO_MANY_COPIES = {
+    "HtoD": "Keep on the GPU what is copied to it more than once, such as offloaded weights",
+    "DtoH": "Copy less to the host, or less often",
+    "DtoD": "Write results where they are needed (in place, `out=`) instead of copying them there",
+    "PtoP": "Compute where the data is, or send less from GPU to GPU",
+}
+"""By direction, where copies that nothing hides take longer than all else that runs: there is too
+little to hide them behind."""
+ANY_TOO_MANY_COPIES = "See which of these copies can be avoided: too little else runs to hide them"
 OTHER_COPIES = "Copy on another stream while kernels run, or avoid the copy"
 COMM = (
     "Look at all ranks first (`solscope ranks`): part of it may be waiting for another rank; then "

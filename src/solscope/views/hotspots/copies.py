@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from solscope.arrays import take as take_rows
 from solscope.attribution import Attributed
 from solscope.hardware import Hardware
 from solscope.intervals import overlap, union
@@ -27,6 +28,8 @@ class _Spent:
     count: int = 0
     time_ns: int = 0
     exposed_ns: int = 0
+    bytes: int | None = 0
+    """Null where the size of any of them is not known."""
 
 
 def copies_between(calls: pl.DataFrame, table: CallTable, card: Hardware | None) -> dict[int, str]:
@@ -63,12 +66,14 @@ def exposed_copies(
         other_ns += int((other.end - other.start).sum())
         exposed = end - first - overlap(first, end, other)
         calls = copied.select("row").join(table.activities, on="row", maintain_order="left")["call"]
-        for call, time, shown in zip(calls, end - start, exposed, strict=True):
+        sizes = take_rows(attributed.profile.events["bytes"], copied["row"])
+        for call, time, shown, size in zip(calls, end - start, exposed, sizes, strict=True):
             if (direction := copies.get(call)) is not None:
                 sums = spent[direction]
                 sums.count += 1
                 sums.time_ns += int(time)
                 sums.exposed_ns += int(shown)
+                sums.bytes = None if size is None or sums.bytes is None else sums.bytes + size
     can_hide = sum(sums.exposed_ns for sums in spent.values()) <= other_ns
     return [_row(name, sums, window, can_hide=can_hide) for name, sums in spent.items()]
 
@@ -86,10 +91,17 @@ def _row(direction: str, sums: _Spent, window: Window, *, can_hide: bool) -> Hot
         saved_us=saved,
         confidence="low",
         why=(
-            f"{mean_count(per_step, 'copy', 'copies')}{where} {take(per_step)} {time_us:,.2f} µs, "
-            f"{saved:,.2f} µs of it while nothing else runs"
+            f"{mean_count(per_step, 'copy', 'copies')}{where} {take(per_step)} {time_us:,.2f} µs"
+            f"{_rate(sums)}, {saved:,.2f} µs of it while nothing else runs"
         ),
         advice=advice.COPIES.get(direction, advice.OTHER_COPIES)
         if can_hide
-        else advice.TOO_MANY_COPIES,
+        else advice.TOO_MANY_COPIES.get(direction, advice.ANY_TOO_MANY_COPIES),
     )
+
+
+def _rate(sums: _Spent) -> str:
+    """How much they move how fast, where that is known."""
+    if not sums.bytes or not sums.time_ns:
+        return ""
+    return f" ({sums.bytes / sums.time_ns:,.1f} GB/s)"

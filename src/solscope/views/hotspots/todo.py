@@ -10,6 +10,7 @@ import msgspec
 from solscope.text import shorten
 from solscope.views.hotspots.advice import remedy_of
 from solscope.views.hotspots.base import Hotspot, HotspotTable
+from solscope.views.typical_step import COPIES
 from solscope.views.verdict_words import idle_name, in_step, of_step_text
 
 MOST = 3
@@ -81,6 +82,8 @@ def _name(row: Hotspot) -> str:
     """A row in the words of the verdict."""
     if row.kind == "idle":
         return idle_name(row.operator)
+    if row.kind == "copy":
+        return COPIES.get(row.operator.removeprefix("memcpy "), "memory copies")
     kind = {"operator": "", "comm": "communication: "}.get(row.kind, f"{row.kind}: ")
     role = f", {row.role}" if row.role and row.role != row.operator else ""
     return f"{shorten(kind + row.operator, NAME_WIDTH)}{role}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from solscope.compare.parts import Difference, OneSided, Part
 from solscope.compare.profiles import Comparison, PhaseComparison, Side, StepTimes
+from solscope.compare.verdict import ComparisonVerdict
 from solscope.report.forms import Screen, form
 from solscope.report.layout.blocks import Block, block_markdown, block_text
 from solscope.report.layout.labels import headings
@@ -24,8 +25,7 @@ __all__ = ["KernelComparisons", "blocks", "compare_parts", "compare_runs_parts",
 def compare_parts(result: Comparison, screen: Screen, *, top: int) -> list[Printable]:
     """Text for the terminal; `top` limits what can be long."""
     parts: list[Printable] = [Text(clean(result.verdict.sentence), style="bold")]
-    if result.verdict.next is not None:
-        parts.append(Text(f"next: {clean(result.verdict.next)}"))
+    parts += [Text(clean(line)) for line in _reasons(result.verdict)]
     parts += [Text(""), *(Text(line) for line in _profiles(result))]
     for block in blocks(result, top):
         parts += block_text(block, screen.width)
@@ -35,11 +35,24 @@ def compare_parts(result: Comparison, screen: Screen, *, top: int) -> list[Print
 def markdown_compare(result: Comparison, *, top: int) -> str:
     """The same as Markdown."""
     out = [f"**{markdown_cell(result.verdict.sentence)}**", ""]
+    reasons = [f"- {markdown_cell(line)}" for line in _reasons(result.verdict)]
+    out += [*reasons, ""] if reasons else []
     out += [f"- {markdown_cell(line)}" for line in _profiles(result)]
     for block in blocks(result, top):
         out += block_markdown(block)
     out += ["", *(f"- warning {w.code}: {markdown_cell(w.message)}" for w in result.warnings)]
     return "\n".join(out).rstrip() + "\n"
+
+
+def _reasons(verdict: ComparisonVerdict) -> Iterator[str]:
+    """What speaks for the cause, what to do about it, and what the numbers are of."""
+    yield from (f"for: {line}" for line in verdict.because)
+    if verdict.advice is not None:
+        yield f"to do: {verdict.advice}"
+    if verdict.next is not None:
+        yield f"next: {verdict.next}"
+    if verdict.legend is not None:
+        yield verdict.legend
 
 
 def blocks(result: Comparison, top: int) -> Iterator[Block]:
