@@ -174,7 +174,7 @@ class Profile:
         if not total:
             return Coverage(linked_pct=None)
         key = correlation_key(gpu)
-        launches = self.events.lazy().filter(is_launch()).select(key).collect()
+        launches = self.events.lazy().filter(is_launch()).select(key).collect(engine="in-memory")
         linked = gpu.join(launches, on=key, how="semi", nulls_equal=True)
         return Coverage(linked_pct=100.0 * int(linked["dur_ns"].sum()) / total)
 

@@ -60,7 +60,7 @@ def _intervals(events: pl.DataFrame) -> pl.DataFrame:
         .filter(text.str.contains(f"{_BEGIN}|{_END}"))
         .select("begin_row", "start_ns", "dur_ns", *THREAD, begins=text.str.contains(_BEGIN))
         .sort("start_ns", maintain_order=True)
-        .collect()
+        .collect(engine="in-memory")
     )
     ends = pl.when(~pl.col("begins")).then("start_ns")
     following = ends.shift(-1).over(THREAD).alias("until_ns")
@@ -104,7 +104,7 @@ def _node_calls(events: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
         .select("launch_row", "kind", "name", "correlation", "external_id", "start_ns", *THREAD)
         .with_columns(_thread())
         .sort("start_ns", maintain_order=True)
-        .collect()
+        .collect(engine="in-memory")
     )
     inside = calls.join_asof(
         intervals.sort("from_ns"),

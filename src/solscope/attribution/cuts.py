@@ -69,7 +69,7 @@ def _by_annotation(stacks: Stacks) -> Cut | None:
         .select("kind", "name", "start_ns", "dur_ns", "rank", "pid", "tid")
         .with_row_index("row")
         .filter((pl.col("kind") == "annotation") & pl.col("dur_ns").is_not_null())
-        .collect()
+        .collect(engine="in-memory")
     )
     if table.is_empty() or not used:
         return None

@@ -63,7 +63,7 @@ def _launches(events: pl.DataFrame, gpu: pl.DataFrame, key: list[str]) -> pl.Dat
         .filter(is_launch())
         .join(gpu.lazy().select(key).unique(), on=key, how="semi", nulls_equal=True)
         .unique(key, keep="first", maintain_order=True)
-        .collect()
+        .collect(engine="in-memory")
     )
 
 
@@ -80,7 +80,7 @@ def _by_external_id(events: pl.DataFrame, launches: pl.DataFrame) -> pl.Series:
         .with_row_index("op")
         .filter((pl.col("kind") == "cpu_op") & pl.col("external_id").is_not_null())
         .select("rank", "external_id", "op")
-        .collect()
+        .collect(engine="in-memory")
     )
     op_rows = np.full(launches.height, -1, dtype=np.int64)
     theirs = operators.partition_by("rank", as_dict=True)

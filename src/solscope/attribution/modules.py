@@ -212,7 +212,7 @@ def module_tree(events: pl.DataFrame) -> Tree:
             pl.col("dur_ns").is_not_null(),
         )
         .drop("kind")
-        .collect()
+        .collect(engine="in-memory")
     )
     frames = frames.filter(holds(frames["name"], lambda texts: texts.str.starts_with(MODULE)))
     tree: defaultdict[str, list[str]] = defaultdict(list)
@@ -232,7 +232,7 @@ def _stated(events: pl.DataFrame) -> dict[str, int]:
     """Layer number of each annotation that states one."""
     names = events.lazy().filter(pl.col("kind") == "annotation").select(pl.col("name").unique())
     numbers = {}
-    for name in names.collect()["name"].drop_nulls():
+    for name in names.collect(engine="in-memory")["name"].drop_nulls():
         match = _RANGE.search(name[:400])
         if match is not None and len(match.group(1)) < 6:
             numbers[name] = int(match.group(1))

@@ -31,6 +31,6 @@ def profiler_time(events: pl.DataFrame) -> Intervals:
         )
         .filter(~of_the_driver.fill_null(value=False))
         .select("start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
-        .collect()
+        .collect(engine="in-memory")
     )
     return union(own["start_ns"].to_numpy(), own["end_ns"].to_numpy())

@@ -97,7 +97,7 @@ def host_calls(events: pl.DataFrame) -> pl.DataFrame:
         .with_row_index("row")
         .filter(pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("start_ns").is_not_null())
         .with_columns(pl.col("dur_ns").fill_null(0))
-        .collect()
+        .collect(engine="in-memory")
     )
 
 

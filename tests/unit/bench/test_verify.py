@@ -20,12 +20,13 @@ from tests.sampling import some_rows
 FEW = 1
 RUNNABLE = [op.name for op in load_suite().operators if operator(op.name).task is not None]
 
+PARTS = 4
 SPLIT = [
-    (name, list(half))
+    (name, list(VARIANTS[(number + turn) % PARTS :: PARTS]))
     for number, name in enumerate(RUNNABLE)
-    for half in (VARIANTS[number % 2 :: 2], VARIANTS[1 - number % 2 :: 2])
+    for turn in range(PARTS)
 ]
-"""Every operator with one half of the variants, then with the other."""
+"""Every operator with one part of the variants after the other."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def small_shapes(name: str) -> list[dict[str, object]]:
     return list({msgspec.json.encode(shape): shape for shape in shapes}.values())
 
 
-@pytest.mark.parametrize(("name", "variants"), some_rows(SPLIT, 2))
+@pytest.mark.parametrize(("name", "variants"), some_rows(SPLIT, PARTS))
 def test_operator_holds(name: str, variants: list[Variant]) -> None:
     """On some variants of its first shape; all others, and other shapes, in `make test-long`."""
     found = verify(name, small_shapes(name)[:FEW], variants=variants)

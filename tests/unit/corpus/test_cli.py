@@ -94,7 +94,7 @@ def test_a_truncated_recording_is_named_and_marked(
 
 
 @pytest.mark.parametrize("words", [["repair"], ["importance"], ["add", "new.json"], ["compact"]])
-@pytest.mark.parametrize("left", some([b"", b'{"add": {"path": "pa', None, b'{"add": 5}'], 2))
+@pytest.mark.parametrize("left", some([b"", b'{"add": {"path": "pa', None, b'{"add": 5}'], 4))
 def test_a_damaged_log_is_one_line_that_says_where(
     store: str, tmp_path: Path, capsys: Captured, words: list[str], left: bytes | None
 ) -> None:

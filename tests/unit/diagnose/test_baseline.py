@@ -166,7 +166,7 @@ def recorded(hits: Sequence[int], at: int = 0, more_ms: float = 0.0) -> Observat
     return msgspec.structs.replace(run, steps=steps)
 
 
-@pytest.mark.parametrize("hits", [OFTEN, SELDOM, NEVER], ids=["often", "seldom", "never"])
+@pytest.mark.parametrize("hits", some([OFTEN, SELDOM, NEVER], 2), ids=["often", "seldom", "never"])
 @pytest.mark.parametrize(
     "of_run", some([OFTEN, SELDOM, NEVER], 2), ids=["often", "seldom", "never"]
 )

@@ -14,6 +14,7 @@ from solscope.diagnose.verdict.judging import scope_of
 from solscope.diagnose.verdict.naming import ranking_of_tail
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, unknown
 from solscope.readers.packed import Observations
+from tests.sampling import some
 from tests.unit.diagnose.making import EAGER, GRAPH
 
 
@@ -165,7 +166,9 @@ def test_another_workload_is_no_regression_of_the_tail(requests: int) -> None:
     assert "2 of 40 decode steps are slow (normal: 0 of 40)" in result.sentence
 
 
-@pytest.mark.parametrize("tile", [f"{tile.kind}.{tile.name}" for tile in EAGER.run().tiles])
+@pytest.mark.parametrize(
+    "tile", some((f"{tile.kind}.{tile.name}" for tile in EAGER.run().tiles), 3)
+)
 def test_a_cause_of_slow_steps_is_not_ruled_out_by_the_mean(tile: str) -> None:
     base = EAGER.but(steps=42)
     result = diagnose_runs(base.run(), longer(base.run(3), tile, lambda at: 3 * two_of_40(at)))

@@ -264,14 +264,14 @@ def test_a_context_cut_by_one_key_does_not_pass(name: str) -> None:
     assert wrong(name, lambda **given: run(**{**given, "seq_lens": cut}), inputs, wanted)
 
 
-@pytest.mark.parametrize("more", [1, -1])
+@pytest.mark.parametrize("more", some([1, -1], 2))
 def test_a_mask_off_by_one_does_not_pass(more: int) -> None:
     inputs, wanted = drawn("unified_attention", {**MIXED, "sequences": [[90, 90, 1]]})
     shifted = unified_by_rows(inputs, online, more).bfloat16()
     assert wrong("unified_attention", lambda **given: shifted, inputs, wanted)
 
 
-@pytest.mark.parametrize("more", [1, -1])
+@pytest.mark.parametrize("more", some([-1, 1], 2))
 def test_a_border_off_by_one_does_not_pass(more: int) -> None:
     inputs, wanted = drawn("attention_forward", {**PACKED, "sequences": [[64, 64, 3]]})
     shifted = packed_by_rows(inputs, online, more).bfloat16()

@@ -18,6 +18,7 @@ from solscope.operators.from_config import Config, Model, load_model
 from solscope.views.hotspots import hotspots
 from solscope.views.operators import OperatorTable, operator_table
 from tests.recordings import attributed_recording, recording
+from tests.sampling import some_rows
 
 SMALL = Path(__file__).parents[2] / "data" / "kineto_b200.json.gz"
 
@@ -34,20 +35,29 @@ def table(profile: str, config: str, batch: int | None, context: int | None) -> 
 
 @pytest.mark.parametrize(
     ("profile", "config", "batch", "context", "least"),
-    [
-        ("h200/graph/normal.trace.json.gz", "h200-graph-12l.json", 32, 1024, 99),
-        ("traces/vllm_decode_full_exec.json.gz", "gpt-oss-20b.json", None, None, 99),
-        (
-            "h200/models/llama8l-compiled-cudagraph.trace.json.gz",
-            "h200-llama8l.json",
-            8,
-            None,
-            93,
-        ),
-        ("traces/b200_eager.json.gz", "gpt-oss-120b.json", None, None, 99),
-        ("traces/vllm_prefilldecode_piecewise_exec.json.gz", "gpt-oss-20b.json", None, None, 99),
-        ("traces/mi300_sglang_qwen3-8b_decode.json.gz", "qwen3-8b.json", None, None, 97),
-    ],
+    some_rows(
+        [
+            ("h200/graph/normal.trace.json.gz", "h200-graph-12l.json", 32, 1024, 99),
+            ("traces/vllm_decode_full_exec.json.gz", "gpt-oss-20b.json", None, None, 99),
+            (
+                "h200/models/llama8l-compiled-cudagraph.trace.json.gz",
+                "h200-llama8l.json",
+                8,
+                None,
+                93,
+            ),
+            ("traces/b200_eager.json.gz", "gpt-oss-120b.json", None, None, 99),
+            (
+                "traces/vllm_prefilldecode_piecewise_exec.json.gz",
+                "gpt-oss-20b.json",
+                None,
+                None,
+                99,
+            ),
+            ("traces/mi300_sglang_qwen3-8b_decode.json.gz", "qwen3-8b.json", None, None, 97),
+        ],
+        2,
+    ),
 )
 def test_coverage_and_bounds(
     profile: str, config: str, batch: int | None, context: int | None, least: float

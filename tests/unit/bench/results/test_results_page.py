@@ -118,9 +118,15 @@ def effort(lines: Sequence[ShapeResult]) -> str:
 
 
 @cache
+def results_of(*files: Path) -> list[ShapeResult]:
+    """The lines of these files, read once."""
+    return read_results(files)
+
+
+@cache
 def same_solution(name: str) -> Contrast:
     """Two runs of one solution on one card."""
-    return contrast(read_results([EARLIER]), read_results([RESULTS]), name, name)
+    return contrast(results_of(EARLIER), results_of(RESULTS), name, name)
 
 
 def two_runs(first: Sequence[ShapeResult]) -> str:
@@ -227,7 +233,7 @@ def _s(lines: Sequence[ShapeResult], solution: str) -> float:
 @cache
 def three_processes(name: str) -> Contrast:
     """One solution in three processes, and in three of later runs."""
-    return contrast(read_results([BEFORE]), read_results([RESULTS]), name, name)
+    return contrast(results_of(BEFORE), results_of(RESULTS), name, name)
 
 
 def before() -> str:
@@ -237,7 +243,7 @@ def before() -> str:
         "3.5 % wider | together |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for name, _ in Counter(one.solution for one in read_results([BEFORE])).most_common():
+    for name, _ in Counter(one.solution for one in results_of(BEFORE)).most_common():
         found = three_processes(name)
         off = [max(one.ratio, 1 / one.ratio) - 1 for one in found.shapes]
         shares = (sum(one <= most for one in off) / len(off) for most in (0.01, 0.02, 0.05))
@@ -298,18 +304,18 @@ def decode_set(lines: Sequence[ShapeResult]) -> str:
     ],
 )
 def test_the_page_shows_the_committed_results(name: str) -> None:
-    lines = read_results([RESULTS])
+    lines = results_of(RESULTS)
     makers: dict[str, Callable[[], str]] = {
         "results": lambda: table(score(lines), score(lines, method="graph")),
         "solutions": lambda: by_solution(lines),
         "failures": lambda: failures(lines),
         "effort": lambda: effort(lines),
-        "two runs": lambda: two_runs(read_results([EARLIER])),
+        "two runs": lambda: two_runs(results_of(EARLIER)),
         "cross-check": cross_check,
         "what stops": lambda: what_stops(lines),
         "before": before,
         "ahead": lambda: ahead(lines),
-        "decode": lambda: decode_set(read_results([DECODE])),
+        "decode": lambda: decode_set(results_of(DECODE)),
     }
     check_block(PAGE, name, makers[name]())
 
@@ -323,7 +329,7 @@ def test_cold_calls_take_what_nsight_compute_says() -> None:
 
 def test_torch_passes_on_every_shape_of_the_suite() -> None:
     listed = {(name, one.shape) for name, shapes in workloads("atrex").items() for one in shapes}
-    lines = read_results([RESULTS])
+    lines = results_of(RESULTS)
     for solution in ("torch-eager", "torch-compile"):
         own = [one for one in lines if one.solution == solution and one.status == "passed"]
         assert {(one.operator, one.shape) for one in own} == listed
@@ -331,7 +337,7 @@ def test_torch_passes_on_every_shape_of_the_suite() -> None:
 
 
 def test_baselines_pass_the_default_checks_on_a_gpu() -> None:
-    lines = read_results([CHECKS])
+    lines = results_of(CHECKS)
     assert {one.status for one in lines} == {"passed"}
     assert len({one.operator for one in lines if one.solution == "torch-eager"}) == 30
     assert not any(re.search("--rounds|--extra", one.run["command"]) for one in lines)
@@ -345,7 +351,7 @@ def page_text() -> str:
 def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
     told = []
     for file in (RESULTS, DECODE):
-        passed = [one for one in read_results([file]) if one.status == "passed"]
+        passed = [one for one in results_of(file) if one.status == "passed"]
         capped = sum("power cap" in one.sensors.throttle for one in passed if one.sensors)
         told.append(f"{capped} of the {len(passed):,}")
     page = page_text()
@@ -353,7 +359,7 @@ def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
 
 
 def test_the_page_says_how_many_lines_are_noisy() -> None:
-    own = [one for one in read_results([RESULTS]) if one.solution == "solscope-triton"]
+    own = [one for one in results_of(RESULTS) if one.solution == "solscope-triton"]
     noisy = sum(one.methods["cold-v1"].noisy for one in own)
     assert (
         f"{noisy} of the {len(own)} lines of `solscope-triton` are noisy in cold calls"
@@ -362,8 +368,8 @@ def test_the_page_says_how_many_lines_are_noisy() -> None:
 
 
 def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
-    lines = read_results([RESULTS])
-    earlier = {(one.operator, one.shape, one.solution): one for one in read_results([EARLIER])}
+    lines = results_of(RESULTS)
+    earlier = {(one.operator, one.shape, one.solution): one for one in results_of(EARLIER)}
     last = [one for one in lines if "graph-v1" not in one.methods]
     before = min(one.run["time"] for one in last)
     pairs = [(earlier.get((one.operator, one.shape, one.solution)), one) for one in last]
@@ -380,14 +386,14 @@ def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
         f"{sum(one.run['time'] == before for one in last)} of these lines still met the check",
         f"The other {len(lines) - len(last)} and the `decode` set",
         f"{middle} longer in the middle of {len(longer):,} pairs",
-        f"`results/bench/h200-checks.jsonl`, {len(read_results([CHECKS]))} lines",
+        f"`results/bench/h200-checks.jsonl`, {len(results_of(CHECKS))} lines",
     ):
         assert text in page
     assert longer[int(0.95 * len(longer))] >= 1.25
 
 
 def test_runs_of_three_processes_agree_within_their_intervals() -> None:
-    names = sorted({one.solution for one in read_results([BEFORE])})
+    names = sorted({one.solution for one in results_of(BEFORE)})
     shapes = [one for name in names for one in three_processes(name).shapes]
     assert {one.processes for one in shapes} == {(3, 3)}
     assert all(one.other_machine for one in shapes)
@@ -410,7 +416,7 @@ def test_runs_of_three_processes_agree_within_their_intervals() -> None:
 
 
 def test_what_stops_the_heaviest_operators_is_of_the_kernels_that_ship() -> None:
-    lines = {(one.operator, one.shape, one.solution): one for one in read_results([RESULTS])}
+    lines = {(one.operator, one.shape, one.solution): one for one in results_of(RESULTS)}
     operators = msgspec.json.decode(WHAT_STOPS.read_bytes())["operators"]
     importance = [one["importance"] for one in operators]
     assert importance == sorted(importance, reverse=True)
@@ -424,7 +430,7 @@ def test_what_stops_the_heaviest_operators_is_of_the_kernels_that_ship() -> None
 
 @pytest.mark.long
 def test_two_runs_of_one_card_agree_within_their_intervals() -> None:
-    first = read_results([EARLIER])
+    first = results_of(EARLIER)
     runs = [same_solution(name) for name in sorted({one.solution for one in first})]
     assert {found.verdict for found in runs} == {"cannot tell"}
     verdicts = [one.verdict for found in runs for one in found.shapes]
@@ -437,7 +443,7 @@ def test_the_page_says_what_intervals_of_one_process_are_worth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("solscope.bench.results.contrast.ONE_PROCESS", 0.0)
-    first, again = read_results([EARLIER]), read_results([RESULTS])
+    first, again = results_of(EARLIER), results_of(RESULTS)
     shapes = [
         shape
         for name in sorted({one.solution for one in first})
@@ -454,7 +460,7 @@ def test_the_page_says_what_intervals_of_one_process_are_worth(
 def test_results_are_of_the_solutions_that_ship(file: Path) -> None:
     shipped = built_in()
     hashes: dict[tuple[str, str], str] = {}
-    for line in read_results([file]):
+    for line in results_of(file):
         key = (line.solution, line.operator)
         if key not in hashes:
             hashes[key] = shipped.get(line.solution).hash(line.operator)
@@ -462,14 +468,14 @@ def test_results_are_of_the_solutions_that_ship(file: Path) -> None:
 
 
 def test_no_passed_result_beats_its_bound() -> None:
-    for line in read_results([RESULTS, DECODE]):
+    for line in results_of(RESULTS, DECODE):
         if line.status == "passed":
             assert line.s is not None
             assert line.s <= 1, (line.operator, line.shape, line.solution)
 
 
 def test_results_name_the_machine_and_the_command() -> None:
-    for line in read_results([RESULTS, DECODE]):
+    for line in results_of(RESULTS, DECODE):
         assert line.device == "NVIDIA H200"
         assert line.run["command"].startswith("solscope bench run")
         assert {"torch", "triton", "python"} <= set(line.run["versions"])

@@ -14,6 +14,7 @@ from solscope.corpus.ingest.extract import ExtractOptions, extract
 from solscope.corpus.maintenance.forgetting import forget
 from solscope.corpus.maintenance.verify import verify
 from solscope.corpus.store import Corpus, create_corpus
+from tests.sampling import some
 from tests.unit.corpus.traces import write_trace
 
 SECRET = "confidential-run"
@@ -62,7 +63,7 @@ def test_a_store_goes_on_after_forgetting(corpus: Corpus, tmp_path: Path) -> Non
     assert (checked.problems, checked.profiles, checked.unrecorded_batches) == ([], 2, 0)
 
 
-@pytest.mark.parametrize("table", ["times", "profiles"])
+@pytest.mark.parametrize("table", some(["times", "profiles"], 2))
 def test_a_writer_goes_on_when_the_log_is_forgotten_under_it(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:

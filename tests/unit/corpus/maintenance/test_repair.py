@@ -58,7 +58,7 @@ def contents(corpus: Corpus) -> list[pl.DataFrame]:
 @pytest.mark.parametrize(
     ("tables", "times"),
     [
-        (["times"], 1),
+        pytest.param(["times"], 1, marks=pytest.mark.long),
         pytest.param(["steps"], 1, marks=pytest.mark.long),
         pytest.param(["events"], 1, marks=pytest.mark.long),
         pytest.param(["profiles"], 1, marks=pytest.mark.long),
