@@ -24,7 +24,7 @@ export function SolutionHeat({ operators, entries, time }: { operators: Operator
   return <HeatMap label={`S of ${entries.length} solutions on ${rows.length} operators, in percent`} rows={rows} columns={entries.map((entry) => entry.solution)} noteTitle="importance" tall={22} />;
 }
 
-/** How dark what can be recovered is drawn, beside what the bound takes. */
+/** How strong what can be recovered is drawn, beside what the bound takes. */
 const PALE = 0.35;
 const ROW = 24;
 /** Operators shown; the others are less. */

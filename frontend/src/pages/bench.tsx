@@ -30,7 +30,7 @@ export function BenchView({ page }: { page: BenchPage }) {
   return (
     <>
       <Begin headline={page.headline} severity={page.headline.severity} />
-      <Section id="reached" title="Where the time is, and what can be recovered" about={`One bar per operator, as long as its share of ${page.time}: the dark part is the least time by the bound, the pale part what the best solutions take beyond it. Those with most to recover first.`}>
+      <Section id="reached" title="Where the time is, and what can be recovered" about={`One bar per operator, as long as its share of ${page.time}: first the least time by the bound, then what the best solutions take beyond it. Those with most to recover first.`}>
         <ReachedShare operators={best.operators} time={page.time} />
       </Section>
       <Section id="solutions" title="Who reaches what" about="S of every solution on every operator, in percent; the most important operators first, the best solution of each outlined. Empty: nothing passed.">

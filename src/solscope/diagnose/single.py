@@ -168,7 +168,7 @@ def _steady(seen: _Seen, path: str | None) -> SingleDiagnosis:
     """Steps alike; a host without a core can be as steady as any."""
     found = _diagnosis(seen, "steady", None, None)
     if seen.lacking_pct is None:
-        return found
+        return msgspec.structs.replace(found, next_step=undecided.not_judged(seen.run, path))
     return msgspec.structs.replace(
         found, next_step=undecided.next_step(seen.run, None, path, lacks_core=True)
     )

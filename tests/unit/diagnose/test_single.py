@@ -83,6 +83,7 @@ def test_a_steady_run_is_steady() -> None:
     assert result.verdict == "steady"
     assert (result.causes, result.components, result.outliers) == ([], [], None)
     assert result.sentence == "Steady: no drift, change point or period in 60 steps."
+    assert result.next_step.startswith("steps that are alike may all be slow: `solscope show ")
 
 
 def test_one_slow_step_is_mentioned_and_no_pattern() -> None:

@@ -77,6 +77,14 @@ def with_core(lacking_pct: float | None, what: str, facts: str) -> str:
     )
 
 
+def not_judged(run: Observations, path: str | None) -> str:
+    """What steps that are alike do not say, and the command that does."""
+    name = shlex.quote(path or run.run.name)
+    return (
+        f"steps that are alike may all be slow: `solscope show {name}` says where their time goes"
+    )
+
+
 def next_step(
     run: Observations, f: Findings | None, path: str | None, *, lacks_core: bool = False
 ) -> str:
