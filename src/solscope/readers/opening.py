@@ -57,8 +57,9 @@ class Opening:
     def start(self) -> None:
         """Begin to read the file on a thread, unless it is cached or its reader cannot do so.
 
-        Nothing is imported that takes long, and nothing is raised: the caller imports what it needs
-        and calls `profile`, which reports what is wrong.
+        Nothing is imported that takes long, but NumPy where the scanner is the one in Python, and
+        nothing is raised: the caller imports what it needs and calls `profile`, which reports what
+        is wrong.
         """
         if self._started is not None or not self._path.is_file() or self._known_digest:
             return
