@@ -2,8 +2,8 @@
 
 export const NONE = "–";
 
-/** Numbers with a minus sign before them, and not the hyphen that programs write. */
-export const withMinus = (text: string): string => text.replaceAll(/(^|[\s([×]|\de)-(?=\.?\d)/g, "$1−");
+/** Numbers with a minus sign before them, and not the hyphen that programs write; powers of ten stay as they are. */
+export const withMinus = (text: string): string => text.replaceAll(/(^|[\s([×])-(?=\.?\d)/g, "$1−");
 
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;

@@ -3,7 +3,7 @@ import { axesText, bytes, counted, ms, number, percent, rate, shorten, signed, t
 import { inUnit, sizeFormat, timeFormat } from "../src/units";
 
 test.each([
-  [null, "–"], [undefined, "–"], [Number.NaN, "–"], [0, "0"], [0.00001, "1.0e−5"], [0.12345, "0.123"], [99.96, "100"], [1234567, "1,234,567"], [-1234.5, "−1,235"], [-0.25, "−0.25"],
+  [null, "–"], [undefined, "–"], [Number.NaN, "–"], [0, "0"], [0.00001, "1.0e-5"], [0.12345, "0.123"], [99.96, "100"], [1234567, "1,234,567"], [-1234.5, "−1,235"], [-0.25, "−0.25"],
 ])("number %s is %s", (value, text) => expect(number(value)).toBe(text));
 
 test.each([
