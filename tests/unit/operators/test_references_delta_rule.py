@@ -383,13 +383,13 @@ def test_what_was_rounded_to_the_other_side_of_a_tie_passes(name: str) -> None:
     """Also where later tokens leave little of what it wrote to compare the difference with."""
     task = task_of("gated_delta_rule_update")
     beside = 0
-    for seed in range(20):
+    for seed in range(6):
         inputs, wanted = drawn("gated_delta_rule_update", {**UPDATE, "sequences": 1}, seed=seed)
         moved = moved_to_the_other_side(inputs, name)
         beside += moved is not None
         if moved is not None:
             assert not wrong_outputs(task, moved, wanted, inputs)
-    assert beside > 3
+    assert beside > 2
 
 
 def moved_to_the_other_side(inputs: Inputs, name: str) -> Outputs | None:
