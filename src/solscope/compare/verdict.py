@@ -123,6 +123,8 @@ def _explained(
 ) -> ComparisonVerdict:
     """The verdict with what a diagnosis adds: a cause that is settled comes first.
 
+    A difference that it does not count stays what the sentence begins with.
+
     `measured` is what the steps of the other profile do, as a clause without them.
     """
     faster, slower = (side.label for side in (reversed(sides) if told.faster else sides))
@@ -136,7 +138,7 @@ def _explained(
     if explained.cause is not None:
         its = f"Its {_steps(told).lower()}" if slower == sides[1].label else steps
         sentence = {
-            "no_change": f"No change that counts: {explained.cause}. {sentence}",
+            "no_change": f"{sentence} A diagnosis calls it no change: {explained.cause}.",
             "workload_changed": f"They do not do the same work: {explained.cause}. {sentence}",
         }.get(explained.outcome, f"Why {slower} is slower: {explained.cause}. {its} {measured}")
     named = faster.split("/")[-1] == "normal" or not explained.evidence
