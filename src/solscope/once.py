@@ -31,7 +31,8 @@ def once(
 
     For objects that do not change, such as an attributed profile and its tables: views of one page
     ask the same of it. Whoever gets an answer must not change it. While a thread computes one,
-    others that ask `ask` about the same object wait, and those that ask about another do not.
+    others that ask `ask` about the same object wait, and those that ask about another do not. What
+    is asked must not ask itself about another object: two threads could wait for each other.
     """
     guard = Lock()
     known: list[_Known[Answer]] = []
@@ -59,5 +60,6 @@ def once(
         finally:
             with guard:
                 mine.asking -= 1
+                known[1:] = [one for one in known[1:] if one.asking]
 
     return answer

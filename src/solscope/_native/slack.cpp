@@ -41,25 +41,38 @@ bool fit(const Columns& of) {
            of.end.size() == activities && of.begun.size() == waits;
 }
 
-// False where a number is that of no activity and of no wait.
+// Times of a file may be anything: sums wrap around instead of being undefined.
+int64_t sum(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+int64_t difference(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+
+// False where a number is that of no activity and of no wait. Numbers are read once: whoever owns
+// the buffers could change them meanwhile.
 bool walk_back(const Columns& of, int64_t host) {
     for (int64_t i = 0; i < of.kind.size(); ++i) {
         const int64_t number = of.number[i];
         if (of.kind[i] == 1) {
-            if (!of.work.has(number) || !of.slack.has(of.work[number])) return false;
+            if (!of.work.has(number)) return false;
             const int64_t work = of.work[number];
-            const int64_t idle = of.begun[number] - of.end[work];
-            of.slack[work] = std::min(of.slack[work], host + std::max<int64_t>(0, idle));
-            host += std::max<int64_t>(0, -idle);
+            if (!of.slack.has(work)) return false;
+            const int64_t idle = difference(of.begun[number], of.end[work]);
+            of.slack[work] = std::min(of.slack[work], sum(host, std::max<int64_t>(0, idle)));
+            host = sum(host, std::max<int64_t>(0, difference(0, idle)));
             continue;
         }
         if (!of.slack.has(number)) return false;
         if (of.kind[i] == 2) {
-            host = std::min(host, of.slack[number] + of.queued[number]);
-        } else if (of.slack.has(of.following[number])) {
-            const int64_t after = of.following[number];
-            const int64_t late = std::max<int64_t>(0, of.due[after] - of.end[number]);
-            of.slack[number] = std::min(of.slack[number], of.slack[after] + late);
+            host = std::min(host, sum(of.slack[number], of.queued[number]));
+            continue;
+        }
+        const int64_t after = of.following[number];
+        if (of.slack.has(after)) {
+            const int64_t late = std::max<int64_t>(0, difference(of.due[after], of.end[number]));
+            of.slack[number] = std::min(of.slack[number], sum(of.slack[after], late));
         }
     }
     return true;

@@ -123,7 +123,8 @@ def _explained(
 ) -> ComparisonVerdict:
     """The verdict with what a diagnosis adds: a cause that is settled comes first.
 
-    A difference that it does not count stays what the sentence begins with.
+    A difference that it does not count, or that goes with other work, is what the sentence begins
+    with: other work need not be why.
 
     `measured` is what the steps of the other profile do, as a clause without them.
     """
@@ -136,13 +137,19 @@ def _explained(
             sentence, figures, kernels, next_shows="kernels", legend=explained.note
         )
     if explained.cause is not None:
-        its = f"Its {_steps(told).lower()}" if slower == sides[1].label else steps
+        its = steps if told.faster else f"Its {_steps(told).lower()}"
+        reason = f"{'Part of why' if explained.partly else 'Why'} {slower} is slower"
         sentence = {
             "no_change": f"{sentence} A diagnosis calls it no change: {explained.cause}.",
-            "workload_changed": f"They do not do the same work: {explained.cause}. {sentence}",
-        }.get(explained.outcome, f"Why {slower} is slower: {explained.cause}. {its} {measured}")
-    named = faster.split("/")[-1] == "normal" or not explained.evidence
-    normal = "" if named else f"Normal is {faster}."
+            "workload_changed": (
+                f"{sentence} They do not do the same work: {explained.cause}, from {faster} to "
+                f"{slower}."
+            ),
+        }.get(explained.outcome, f"{reason}: {explained.cause}. {its} {measured}")
+    said = " ".join([*explained.evidence, explained.advice or ""])
+    normal = f'"Normal" is the faster one, {faster}.' if "normal" in said else ""
+    if (faster.split("/")[-1], slower.split("/")[-1] == "normal") == ("normal", False):
+        normal = ""  # its name says so, and that of the other does not
     notes = [explained.note_on(figures[-1].value if len(figures) > 2 else None, told.faster)]
     return ComparisonVerdict(
         sentence,

@@ -157,9 +157,10 @@ def interruptions(side: Side) -> Iterator[str]:
     if side.profiled.size:
         size, steps = side.profiled.size, len(side.run.steps)
         more = " more" if side.interrupted.size else ""  # beside those that are left out
+        kept = "it is kept, so its time" if size == 1 else "they are kept, so their times"
         yield (
-            f"the profiler itself interrupted {size}{more} of the {steps} steps, which "
-            f"{'counts' if size == 1 else 'count'} all the same: what differs may be its doing"
+            f"the profiler itself interrupted {size}{more} of the {steps} steps; {kept} may be too "
+            "long"
         )
 
 

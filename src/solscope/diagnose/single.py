@@ -444,8 +444,8 @@ def _uneven_text(seen: _Seen, findings: Findings | None) -> str:
     """How much steps differ, and where the slower ones spend the time."""
     low, high = _quantiles(seen, 0.1, 0.9)
     return (
-        f"steps differ by much ({low:.2f} to {high:.2f} ms, p10 to p90 of {_steps_text(seen)})"
-        f"{undecided.where(findings)}; no drift, change point or period describes it"
+        f"step times vary widely ({low:.2f} to {high:.2f} ms, p10 to p90 of {_steps_text(seen)})"
+        f"{undecided.where(findings)}; no drift, change point or period explains it"
     )
 
 

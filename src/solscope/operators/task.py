@@ -61,8 +61,9 @@ class Tolerance(msgspec.Struct, frozen=True):
     `close`: every element within atol + rtol |wanted|, but for a share of 1 - matched, and the
     relative RMS error ‖got - wanted‖ / ‖wanted‖ at most `rms`, that of each row (last dimension)
     at most `row_rms`, give or take atol/10; where few large values make the RMS, its limit is
-    widened by the chance of their roundings. `exact`: every element equal.
-    `codes`: 8-bit floats, compared after decoding; a share of 1 - matched may lie one code off.
+    widened by the chance of their roundings, and where rounding the wanted values themselves is
+    worse than usual, by that. `exact`: every element equal. `codes`: 8-bit floats, compared after
+    decoding; a share of 1 - matched may lie one code off, in one row 1 - worst_row.
     """
 
     kind: Literal["close", "exact", "codes"]
@@ -72,6 +73,9 @@ class Tolerance(msgspec.Struct, frozen=True):
     row_rms: float | None = None
     """For rows of unlike scale, and for a few touched rows in a large pool of states."""
     matched: float = 1.0
+    worst_row: float | None = None
+    """Like `matched`, for the worst row alone, whose codes share a scale: where few rows are
+    compared, one may be the worst. Null: rows do not matter."""
     why: str = ""
     """Where the numbers come from: the error of which deployed kernel, or which rounding."""
 

@@ -113,11 +113,12 @@ def _stray(attributed: Attributed) -> Iterator[ProfileWarning]:
         where = f"GPU {device}" if rank is None else f"rank {rank}, GPU {device}"
         yield ProfileWarning(
             "stray_activity",
-            f"{where}: {stray.few:,} of {start.size:,} activities are "
-            f"{'before' if stray.before else 'after'} a gap of {stray.gap / 1e6:.2f} ms "
-            f"({100 * stray.gap / span:.0f} % of the span): span and idle time mean little; "
-            f"without the gap the span is {(span - stray.gap) / 1e6:.2f} ms; "
-            "steps exclude these activities",
+            f"{where}: {stray.few:,} of {start.size:,} activities "
+            f"{'lies' if stray.few == 1 else 'lie'} {stray.gap / 1e6:.2f} ms "
+            f"{'before' if stray.before else 'after'} the others "
+            f"({100 * stray.gap / span:.0f} % of the span). Steps leave "
+            f"{'it' if stray.few == 1 else 'them'} out; the span and its idle time do not, and "
+            f"say little: without the gap the span is {(span - stray.gap) / 1e6:.2f} ms",
         )
 
 

@@ -10,7 +10,9 @@ from solscope.cli.command_table import COMMANDS
 
 
 def pages(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
-    context = click.Context(command, info_name=name, terminal_width=80)
+    # With the command's own settings: click keeps the help option of the first context it sees.
+    settings = {**command.context_settings, "terminal_width": 80}
+    context = click.Context(command, info_name=name, **settings)
     yield name, command.get_help(context)
     if isinstance(command, click.Group) and command is not app:
         for part in command.list_commands(context):

@@ -105,7 +105,7 @@ def test_uneven_steps_say_where_the_longer_ones_spend_more_and_what_would_settle
     result = diagnose_run(UNEVEN, path="runs/bad day.trace.json.gz")
     assert (result.verdict, result.causes) == ("cannot_tell", [])
     assert "100 % of what the slower half adds (" in result.sentence
-    assert result.sentence.startswith("Cannot tell: steps differ by much (")
+    assert result.sentence.startswith("Cannot tell: step times vary widely (")
     assert " ms per step) is waiting for the host; " in result.sentence
     assert result.compared == [30, 30]
     assert result.delta_ms is not None

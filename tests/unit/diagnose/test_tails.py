@@ -62,7 +62,7 @@ def test_a_few_slow_steps_are_a_regression_of_the_tail(
     assert result.outliers.normal_steps == 0
     assert result.outliers.where == "host"
     assert result.sentence.startswith("Regression in the tail: ")
-    assert f"{result.outliers.steps} of " in result.sentence
+    assert f" {result.outliers.steps} of " in result.sentence
     assert "the typical one ×1.00" in result.sentence
 
 

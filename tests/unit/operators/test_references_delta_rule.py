@@ -418,6 +418,20 @@ def test_a_key_that_is_a_step_off_without_a_tie_is_wrong() -> None:
     assert wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
 
 
+@pytest.mark.parametrize("name", ["out", "state"])
+def test_ties_are_no_excuse_for_other_errors(name: str) -> None:
+    """Of 256 tokens, many of whose keys lie beside a tie."""
+    axes = {**UPDATE, "sequences": 1, "tokens": 256, "key_dim": 128, "value_dim": 32}
+    task = task_of("gated_delta_rule_update")
+    inputs, wanted = drawn("gated_delta_rule_update", axes)
+    right = moved_to_the_other_side(inputs, "k")
+    assert right is not None
+    assert not wrong_outputs(task, right, wanted, inputs)
+    noise = torch.randn(right[name].shape, generator=torch.Generator().manual_seed(1))
+    for off in (right[name].float() * 1.003, right[name].float() * (1 + 3e-3 * noise)):
+        assert wrong_outputs(task, {**right, name: off.to(right[name].dtype)}, wanted, inputs)
+
+
 def test_the_other_side_of_a_tie() -> None:
     tie = 1 + 3 * 2**-8  # Between 1 + 2^-7 and 1 + 2^-6.
     exact = torch.tensor([tie * (1 + 2**-22), tie * (1 - 2**-22), tie * (1 + 2**-16), 1.0, 0.0])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
@@ -77,7 +79,7 @@ def explained(outcome: Outcome, cause: str | None, ratio: float) -> Explanation:
         ("ab", explained("no_change", "it varies", 1.4),
          "Steps of b take 1.40 times as long ", "neutral"),
         ("ab", explained("workload_changed", "more tokens (9 against 8)", 1.4),
-         "They do not do the same work: more tokens (9 against 8). Steps of b take ", "attention"),
+         "Steps of b take 1.40 times as long ", "attention"),
     ],
     ids=["slower", "faster", "unsettled", "noise", "other work"],
 )  # fmt: skip
@@ -91,11 +93,20 @@ def test_a_cause_that_is_settled_comes_first(
     assert found.sentence.startswith(begin)
     not_counted = found.sentence.endswith(" A diagnosis calls it no change: it varies.")
     assert not_counted == (said.outcome == "no_change")
+    other = " They do not do the same work: more tokens (9 against 8), from a to b."
+    assert found.sentence.endswith(other) == (said.outcome == "workload_changed")
     assert found.severity == severity
     # The same ratio needs no word about other steps.
-    assert found.legend == (None if said.cause is None else "Normal is a.")
+    assert found.legend == (None if said.cause is None else '"Normal" is the faster one, a.')
     named = "Look at it. The whole diagnosis: " if said.cause else "See why they differ: "
     assert found.advice == f"{named}`solscope diagnose made.json made.json`"
+
+
+def test_a_cause_of_less_than_half_is_a_part_of_why() -> None:
+    comparison = compare_profiles([run_of(1_000, 50), run_of(1_400, 450)], ["a", "b"])
+    said = dataclasses.replace(explained("regression", "it rains", 1.4), partly=True)
+    verdict = verdict_of(comparison.profiles, comparison.phases, said)
+    assert verdict.sentence.startswith("Part of why b is slower: it rains. Its steps take 1.40 ")
 
 
 def test_a_diagnosis_of_other_steps_is_told_apart() -> None:

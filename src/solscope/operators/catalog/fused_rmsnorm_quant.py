@@ -88,9 +88,10 @@ _SCALES = Tolerance("close", rtol=8e-3, rms=4e-3, why=_SCALES_WHY)
 
 _Q_WHY = (
     "vLLM's unfused form rounds the normed row to bf16 first, once or twice: its scale moves by"
-    " up to 2^-7 and one code in thirty with it; 6 bits of significand move one in twelve"
+    " up to 2^-7 and one code in thirty with it; 6 bits of significand move one in twelve;"
+    " in one row of 7,680 so emulated 8.5 % moved"
 )
-_Q = Tolerance("codes", matched=0.94, why=_Q_WHY)
+_Q = Tolerance("codes", matched=0.94, worst_row=0.91, why=_Q_WHY)
 _RESIDUAL_OUT = Tolerance("exact", why="one addition, one rounding to nearest")
 OUTPUTS = {
     "q": Output("float8", _Q),

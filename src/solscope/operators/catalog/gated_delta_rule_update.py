@@ -219,7 +219,7 @@ def rounded_reference(inputs: Inputs) -> Outputs:
 
 
 NORM_ERROR = 2**-19
-"""Of a quotient in fp32, relative: 128 squares added one after the other, a root, a division."""
+"""Of a quotient in fp32, relative; far more than sums of squares in any usual order are off by."""
 
 
 DEVIATIONS = 2.0
@@ -245,6 +245,7 @@ def _moved_by_ties(inputs: Inputs) -> Outputs:
     Of the state the norm of every column, [pool, Hv, 1, V]. What a moved key writes has the norm of
     the move times d. A later token takes (2 β - β²) / K of its square away, as unit keys of any
     direction do on average, and the decay its share. Ties know nothing of each other: squares add.
+    A unit query of any direction sees 1 / K of a square.
     """
     import torch
 
@@ -262,7 +263,8 @@ def _moved_by_ties(inputs: Inputs) -> Outputs:
         before = squares * step.decay.square() * kept[at] if step.token else 0.0
         squares = before + written[at] * step.written.square()
         q_ties = _by_v_head(ties["q"][at][:, None], v)[:, 0]
-        out[at] = squares[..., 0, :] + (step.state * q_ties).square().sum(-2)
+        seen = squares[..., 0, :] / state.shape[-2]
+        out[at] = seen + (step.state * q_ties).square().sum(-2)
         if step.token == v.shape[1] - 1:
             states[step.rows] = squares
     scale = DEVIATIONS * inputs["scale"]
@@ -302,7 +304,7 @@ def _closer(got: torch.Tensor, wanted: torch.Tensor, by: torch.Tensor) -> torch.
     error = got.float() - wanted.float()
     of_columns = by.shape != error.shape
     size = error.norm(dim=-2, keepdim=True) if of_columns else error.abs()
-    left = (size - by).clamp_min(0.0) / size.clamp_min(1e-30)
+    left = (size - by.float()).clamp_min(0.0) / size.clamp_min(1e-30)
     return wanted.float() + error * left
 
 

@@ -5,10 +5,12 @@ Large tensors are judged in slices, so that the copies in fp64 stay small.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.task import Judgement, Output, Tolerance
+from solscope.operators.tasks.tolerances import RMS_OF_UNIT, UNIT
 from solscope.text import as_percent
 
 if TYPE_CHECKING:
@@ -17,11 +19,6 @@ if TYPE_CHECKING:
 _SLICE = 1 << 24
 """Elements judged at a time."""
 _INF = float("inf")
-_WORST_ROW = 1.11
-"""How far the mean square of one rounding may be above its mean in a row, relative. Values of few
-bits times a factor just above a power of two all round down: 2.11 of the mean, in 1 row of 500."""
-_WORST_ROW_CODES = 0.5
-"""The same for the rate of codes that differ: a scale that is off moves all codes of its row."""
 _FAR = 256
 """Steps between codes of 8-bit floats that have nothing to do with each other."""
 
@@ -67,25 +64,17 @@ def both(first: Judgement, second: Judgement) -> Judgement:
 def _slices(
     got: torch.Tensor, wanted: torch.Tensor
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Start, got and wanted of each slice of the flattened tensors; of whole rows if they fit."""
+    """Start, got and wanted of each slice of the flattened tensors."""
     flat_got, flat_wanted = got.reshape(-1), wanted.reshape(-1)
-    size = max(1, _SLICE // _width(wanted)) * _width(wanted)
-    size = size if size <= 2 * _SLICE else _SLICE
-    for start in range(0, flat_wanted.numel(), size):
-        yield start, flat_got[start : start + size], flat_wanted[start : start + size]
-
-
-def _width(tensor: torch.Tensor) -> int:
-    """Values of a row: the last dimension, of at least one."""
-    return max(1, tensor.shape[-1]) if tensor.ndim else 1
+    for start in range(0, flat_wanted.numel(), _SLICE):
+        yield start, flat_got[start : start + _SLICE], flat_wanted[start : start + _SLICE]
 
 
 def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
     import torch
 
     outside, worst, worst_at = 0, 0.0, 0
-    squared_error = squared_wanted = fourth_power = largest_row = 0.0
-    width = _width(wanted)
+    squared_error = squared_wanted = fourth_power = squared_rounding = 0.0
     for start, ours, right in _slices(got, wanted):
         a, b = ours.double(), right.double()
         finite = torch.isfinite(b)
@@ -100,8 +89,7 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         squares = torch.where(finite, b * b, 0.0)
         squared_wanted += float(squares.sum())
         fourth_power += float(squares.square().sum())
-        of_rows = squares.view(-1, width) if len(squares) % width == 0 else squares[None]
-        largest_row = max(largest_row, float(of_rows.sum(-1).max()))
+        squared_rounding += _squared_rounding(b, ours.dtype)
     rms = (squared_error / squared_wanted) ** 0.5 if squared_wanted else _zero_or_inf(squared_error)
     total = wanted.numel()
     reasons = []
@@ -109,7 +97,9 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         limit = f"{tolerance.atol:.2g} + {tolerance.rtol:.2g} |wanted|"
         reasons.append(f"{outside} of {total} values are off by more than {limit}")
     if tolerance.rms is not None:
-        limit_rms = tolerance.rms * _leeway(squared_wanted, fourth_power, largest_row)
+        rounding = squared_rounding / squared_wanted if squared_wanted else 0.0
+        by_chance = tolerance.rms * _leeway(squared_wanted, fourth_power)
+        limit_rms = math.hypot(by_chance, _excess(rounding, got.dtype))
         if not rms <= limit_rms:
             reasons.append(f"relative RMS error {rms:.2g} is over {limit_rms:.2g}")
     if tolerance.row_rms is not None:
@@ -119,21 +109,41 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
     return Judgement(ok=not reasons, max_error=worst, rms_error=rms, reason=", ".join(reasons))
 
 
-def _leeway(squares: float, fourth_powers: float, largest_row: float) -> float:
+def _squared_rounding(wanted: torch.Tensor, dtype: torch.dtype) -> float:
+    """Σ of the squared errors of the wanted values, rounded to a 16-bit float; 0 for others."""
+    import torch
+
+    if dtype not in (torch.bfloat16, torch.float16):
+        return 0.0
+    error = (wanted.to(dtype).double() - wanted).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return float(error.square().sum())
+
+
+def _excess(mean_square: float, dtype: torch.dtype) -> float:
+    """By how much rounding these very values is worse than rounding values of all sizes, as RMS.
+
+    Values of few bits times a factor just above a power of two, such as a row that is normalized,
+    all round down: the mean square is up to 2.1 times the usual one.
+    """
+    unit = UNIT.get(str(dtype).removeprefix("torch."), 0.0)
+    return float(max(0.0, mean_square - (RMS_OF_UNIT * unit) ** 2) ** 0.5)
+
+
+def _leeway(squares: float, fourth_powers: float) -> float:
     """How much wider an RMS limit is where few values make the RMS: four of its own deviations.
 
     (Σ w²)² / Σ w⁴ values count; the squares of relative roundings, uniform within a step and over
-    log-uniform significands, spread by √1.08 of their mean. The largest row may be the worst.
+    log-uniform significands, spread by √1.08 of their mean.
     """
     if not fourth_powers:
         return 1.0
     count = squares * squares / fourth_powers
-    return float((1 + 4 * (1.08 / count) ** 0.5 + _WORST_ROW * largest_row / squares) ** 0.5)
+    return float((1 + 4 * (1.08 / count) ** 0.5) ** 0.5)
 
 
 def _wrong_rows(limit: float, slack: float, got: torch.Tensor, wanted: torch.Tensor) -> list[str]:
     """One reason if the relative RMS error of any row of the last dimension is over the limit."""
-    width = _width(wanted)
+    width = wanted.shape[-1] if wanted.ndim else 1
     rows_got, rows_wanted = got.reshape(-1, width), wanted.reshape(-1, width)
     step, wrong, first = max(1, _SLICE // width), 0, None
     for start in range(0, len(rows_wanted), step):
@@ -194,7 +204,10 @@ def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
     if further:
         where = _place(place or 0, wanted)
         reasons.append(f"{further} of {total} codes are off by more than one, the first at {where}")
-    limit = (1 - tolerance.matched) * (1 + _WORST_ROW_CODES * _width(wanted) / total)
+    limit = 1 - tolerance.matched
+    if tolerance.worst_row is not None:
+        width = wanted.shape[-1] if wanted.ndim else 1
+        limit += (tolerance.matched - tolerance.worst_row) * width / total
     if one_off > limit * total:
         allowed = as_percent(limit, 2)
         reasons.append(f"{one_off} of {total} codes are off by one, more than {allowed}")

@@ -12,7 +12,8 @@ from solscope.operators.task import Tolerance
 
 UNIT = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 """Largest relative error of one rounding, by dtype."""
-_RMS_OF_UNIT = 0.42
+RMS_OF_UNIT = 0.42
+"""RMS of one rounding over values of all sizes, in units."""
 _MARGIN = 1.02
 _RMS_MARGIN = 1.15
 
@@ -32,7 +33,7 @@ def rounded(
         kind="close",
         atol=atol,
         rtol=_MARGIN * count * unit,
-        rms=_RMS_MARGIN * _RMS_OF_UNIT * unit * count**0.5,
+        rms=_RMS_MARGIN * RMS_OF_UNIT * unit * count**0.5,
         row_rms=row_rms,
         matched=matched,
         why=why,
