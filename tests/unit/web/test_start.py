@@ -18,6 +18,7 @@ from solscope.cache.settings import FOLDER
 from solscope.corpus.ingest.extract import extract
 from solscope.corpus.store import create_corpus
 from solscope.errors import InputError, SolscopeError
+from solscope.web import answer_cache
 from solscope.web.answer_cache import DiskCache
 from solscope.web.app import create_app
 from solscope.web.dispatch import answer, endpoint_of
@@ -30,14 +31,15 @@ TRACE = "tests/data/kineto_b200.json.gz"
 SERVE = """
 import json, sys
 import uvicorn
-import solscope.web.warm_up
+import solscope.web.answer_cache, solscope.web.warm_up
 from starlette.testclient import TestClient
 from solscope.cli import run
 
 def visit(server, sockets):
     client = TestClient(server.config.app, base_url="http://localhost")
     waits = {path: 'as="fetch"' in client.get(path).text for path in asked}
-    print(json.dumps([waits, [name for name in large if name in sys.modules]]))
+    loaded = [name for name in large if name in sys.modules]
+    print(json.dumps([waits, loaded, solscope.web.answer_cache.code_stamp()]))
 
 uvicorn.Server.run = visit
 solscope.web.warm_up.warm = lambda library: None
@@ -70,6 +72,7 @@ def test_kept_answers_are_served_without_the_libraries_that_made_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
+    answer_cache.code_stamp.cache_clear()  # The program as it is now, whatever tests did before.
     store = tmp_path / "store"
     create_corpus(store).append([extract(TRACE)])
     os.utime(store / "profiles" / "_delta_log", (0, 0))  # Written long ago.
@@ -85,13 +88,14 @@ def test_kept_answers_are_served_without_the_libraries_that_made_them(
         answer(endpoint, library, query)
     paths = ["/", "/corpus", "/corpus?by=shape", "/bench", f"/profile/{entry.id}"]
     paths += ["/suite", "/suite/rms_norm"]
-    waits, loaded = serve_again(tmp_path, paths, sources)
+    waits, loaded, stamp = serve_again(tmp_path, paths, sources)
+    assert stamp == answer_cache.code_stamp()
     assert waits == dict.fromkeys(paths, False)
     assert loaded == []
 
 
 def test_a_page_that_must_be_made_is_asked_for_by_the_browser(tmp_path: Path) -> None:
-    waits, _ = serve_again(tmp_path, ["/", "/suite"], ["demo:vllm-b200"])
+    waits, *_ = serve_again(tmp_path, ["/", "/suite"], ["demo:vllm-b200"])
     assert waits == {"/": False, "/suite": True}
 
 
