@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import platform
-import random
 import secrets
 import sys
 import time
@@ -26,10 +25,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import torch  # noqa: E402
+from msgspec import structs  # noqa: E402
 
+from solscope.bench.run.correctness import extra_cases  # noqa: E402
 from solscope.bench.run.reference import CPU_EFFORT  # noqa: E402
 from solscope.bench.verify import eager_solution, load_run, outputs_of, wrong_outputs  # noqa: E402
-from solscope.bench.workloads import SMALL, beside, choose, scaled, workloads  # noqa: E402
+from solscope.bench.workloads import SMALL, choose, scaled, workloads  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.host_warnings import ignore_host_warnings  # noqa: E402
 from solscope.operators.task import Draw, Variant  # noqa: E402
@@ -76,14 +77,12 @@ def subjects() -> Iterator[Subject]:
 def draws(name: str) -> Iterator[Sizes]:
     """What one run draws."""
     of = operator(name)
-    axes = scaled(of, choose(workloads()[name], "top1")[0].axes, SMALL)
-    cases = list(beside(of, axes, CPU_EFFORT.extra_bytes))
-    others = [case for case in cases if not case.always]
-    chosen = random.sample(others, min(CPU_EFFORT.extra, len(others)))
-    for case in [case for case in cases if case.always] + chosen:
+    heaviest = choose(workloads()[name], "top1")[0]
+    small = structs.replace(heaviest, axes=scaled(of, heaviest.axes, SMALL))
+    for case in extra_cases(of, [small], CPU_EFFORT):
         yield case.axes, case.variant, case.label
     for _ in range(CPU_EFFORT.rounds):
-        yield axes, "typical", "the listed shape"
+        yield small.axes, "typical", "the listed shape"
 
 
 def refused(subject: Subject) -> str:

@@ -11,6 +11,7 @@ import torch
 
 from solscope.bench.verify import eager_solution
 from solscope.operators.task import Inputs, Outputs, Variant
+from solscope.operators.tasks.draws import softmax_scale
 from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar
 from tests.references import distance, drawn, in_fp8, task_of, wrong
 from tests.sampling import some
@@ -329,3 +330,12 @@ def test_similar_sequences_are_padded_together() -> None:
     lengths = torch.tensor([5, 300_000, 7, 0, 200_000], dtype=torch.int32)
     found = [(members.tolist(), longest) for members, longest in similar(lengths)]
     assert found == [([3, 0, 2], 7), ([4], 200_000), ([1], 300_000)]
+
+
+def test_a_varied_softmax_scale_is_never_near_the_usual_one() -> None:
+    factors = [
+        softmax_scale(torch.Generator().manual_seed(seed), "varied", 1.0) for seed in range(200)
+    ]
+    assert all(1.3 <= max(factor, 1 / factor) <= 2.0 for factor in factors)
+    assert {factor > 1 for factor in factors} == {True, False}
+    assert softmax_scale(torch.Generator(), "typical", 0.125) == 0.125

@@ -427,8 +427,9 @@ def test_ties_are_no_excuse_for_other_errors(name: str) -> None:
     right = moved_to_the_other_side(inputs, "k")
     assert right is not None
     assert not wrong_outputs(task, right, wanted, inputs)
-    noise = torch.randn(right[name].shape, generator=torch.Generator().manual_seed(1))
-    for off in (right[name].float() * 1.003, right[name].float() * (1 + 3e-3 * noise)):
+    exact = rounded_reference(inputs)[name]  # Errors are added before the one rounding.
+    noise = torch.randn(exact.shape, generator=torch.Generator().manual_seed(1))
+    for off in (exact * 1.003, exact * (1 + 3e-3 * noise)):
         assert wrong_outputs(task, {**right, name: off.to(right[name].dtype)}, wanted, inputs)
 
 

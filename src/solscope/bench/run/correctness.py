@@ -37,7 +37,7 @@ from solscope.bench.worker.messages import (
     TrimMemory,
 )
 from solscope.bench.worker.outputs import is_out_of_memory
-from solscope.bench.workloads import Workload, beside, rehearsal
+from solscope.bench.workloads import Case, Workload, beside, rehearsal
 from solscope.operators.base import Operator
 from solscope.operators.task import Output, Variant
 
@@ -141,7 +141,7 @@ class OperatorCheck:
         for axes in rehearsal(self.operator, shapes) if compiled else ():
             progress(f"{self.operator.name}: compiling")
             self._rehearse(compiled, axes)
-        for case in self._beside(shapes, effort):
+        for case in extra_cases(self.operator, shapes, effort):
             progress(f"{self.operator.name}: {case.label}")
             self._case(case.axes, case.variant, effort, case.label)
         for shape in shapes:
@@ -167,18 +167,6 @@ class OperatorCheck:
             except WorkerFailed:
                 slot.close()
             slot.clean_up(FreeShape())
-
-    def _beside(self, shapes: Sequence[Workload], effort: Effort) -> list[Any]:
-        if not shapes or not effort.extra:
-            return []
-        base = min(shapes, key=lambda shape: self.operator.cost(shape.axes).bytes)
-        cases = list(beside(self.operator, base.axes, effort.extra_bytes))
-        always = [case for case in cases if case.always]
-        others = [case for case in cases if not case.always]
-        if len(others) > effort.extra:
-            drawn = secrets.SystemRandom().sample(range(len(others)), effort.extra)
-            others = [others[index] for index in sorted(drawn)]
-        return always + others
 
     def _case(self, axes: dict[str, Any], variant: Variant, effort: Effort, label: str) -> None:
         rows = by_rows(self.operator.cost(axes), self.task, effort)
@@ -358,6 +346,20 @@ class OperatorCheck:
         for slot in self.slots:
             slot.clean_up(FreeShape())
         release(self.device)
+
+
+def extra_cases(operator: Operator, shapes: Sequence[Workload], effort: Effort) -> list[Case]:
+    """What one run checks beside the smallest shape: what it always must, and cases it draws."""
+    if not shapes or not effort.extra:
+        return []
+    base = min(shapes, key=lambda shape: operator.cost(shape.axes).bytes)
+    cases = list(beside(operator, base.axes, effort.extra_bytes))
+    always = [case for case in cases if case.always]
+    others = [case for case in cases if not case.always]
+    if len(others) > effort.extra:
+        drawn = secrets.SystemRandom().sample(range(len(others)), effort.extra)
+        others = [others[index] for index in sorted(drawn)]
+    return always + others
 
 
 def _torch() -> ModuleType:

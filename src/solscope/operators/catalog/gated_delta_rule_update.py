@@ -205,8 +205,13 @@ _STATE_VALUES = 1 << 26
 
 def sampled(inputs: Inputs, rows: torch.Tensor) -> Outputs:
     """The outputs of some sequences; not the state, whose rows are the pool's."""
+    return {"out": reference(**_of_sequences(inputs, rows))["out"]}
+
+
+def _of_sequences(inputs: Mapping[str, Any], rows: torch.Tensor) -> Inputs:
+    """The inputs of some sequences; the pool and what all share stay whole."""
     names = ("a", "b", "q", "k", "v", "state_indices")
-    return {"out": reference(**{**inputs, **{n: inputs[n][rows] for n in names}})["out"]}
+    return {**inputs, **{name: inputs[name][rows] for name in names}}
 
 
 def rounded_reference(inputs: Inputs) -> Outputs:
@@ -290,8 +295,7 @@ def _compare(name: str, tolerance: Tolerance) -> Compare:
             return judgement
         own = {key: value for key, value in inputs.items() if key != "rows"}
         if "rows" in inputs:
-            picked = ("a", "b", "q", "k", "v", "state_indices")
-            own |= {key: own[key][inputs["rows"]] for key in picked}
+            own = _of_sequences(own, inputs["rows"])
         rounded, moved = rounded_reference(own)[name], _moved_by_ties(own)[name]
         other = within(tolerance, _closer(got, rounded, moved), rounded)
         return other if other.ok else judgement

@@ -141,9 +141,14 @@ def _leeway(squares: float, fourth_powers: float) -> float:
     return float((1 + 4 * (1.08 / count) ** 0.5) ** 0.5)
 
 
+def _width(tensor: torch.Tensor) -> int:
+    """Values of a row: the last dimension."""
+    return tensor.shape[-1] if tensor.ndim else 1
+
+
 def _wrong_rows(limit: float, slack: float, got: torch.Tensor, wanted: torch.Tensor) -> list[str]:
     """One reason if the relative RMS error of any row of the last dimension is over the limit."""
-    width = wanted.shape[-1] if wanted.ndim else 1
+    width = _width(wanted)
     rows_got, rows_wanted = got.reshape(-1, width), wanted.reshape(-1, width)
     step, wrong, first = max(1, _SLICE // width), 0, None
     for start in range(0, len(rows_wanted), step):
@@ -206,8 +211,7 @@ def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         reasons.append(f"{further} of {total} codes are off by more than one, the first at {where}")
     limit = 1 - tolerance.matched
     if tolerance.worst_row is not None:
-        width = wanted.shape[-1] if wanted.ndim else 1
-        limit += (tolerance.matched - tolerance.worst_row) * width / total
+        limit += (tolerance.matched - tolerance.worst_row) * _width(wanted) / total
     if one_off > limit * total:
         allowed = as_percent(limit, 2)
         reasons.append(f"{one_off} of {total} codes are off by one, more than {allowed}")
