@@ -34,7 +34,8 @@ class Thresholds(msgspec.Struct, frozen=True):
     unit_factor: float = 1.2
     """Kernel counts per unit that differ by more than this factor ask for a conversion. Chosen."""
     unit_spread: float = 0.10
-    """How far the counts of single kernels may differ from that factor. Chosen."""
+    """How far the counts of single kernels may differ from that factor; so may launch grids that
+    follow one batch. Chosen."""
     unit_agree: float = 0.80
     """Part of all calls that has to agree with that factor. Chosen."""
     same_kernels: float = 0.15

@@ -201,7 +201,8 @@ def test_eager_steps_instead_of_replays_are_no_other_mix(every: int) -> None:
 
 
 def test_other_prompts_are_found_beside_replays_as_many_as_before() -> None:
-    normal, abnormal = with_rows(GRAPH.run(), 1, 256), with_rows(GRAPH.run(1), 1, 512)
+    made = GRAPH.but(phases=("decode", "decode", "decode", "mixed"))
+    normal, abnormal = with_rows(made.run(), 1, 256), with_rows(made.run(1), 1, 512)
     assert prompts_differ(found(normal, abnormal)).holds
     assert diagnose_runs(normal, abnormal).verdict == "workload_changed"
 

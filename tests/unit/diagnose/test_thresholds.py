@@ -53,6 +53,18 @@ def grid(blocks: int) -> Made:
     return WIDE.but(kernels=kernels)
 
 
+def unlike_grids(activation: int) -> Made:
+    """Twice the blocks of norms, and so many of activations."""
+    blocks = {"norm": 200, "activation": activation}
+    return grid(100).but(
+        kernels={
+            key: (calls, us, f"{blocks[key[0]]},1,1")
+            for key, (calls, us, _) in WIDE.kernels.items()
+            if key[0] in blocks
+        }
+    )
+
+
 def dtype(f32: float) -> Made:
     return MANY_GEMMS.but(
         kernels={
@@ -178,6 +190,7 @@ EDGES = [
          GRAPH.but(graph_pct=80.0, calls={"launch": 40, "graph_launch": 966}),
          GRAPH.but(calls={"graph_launch": 1000})),
     Edge("grid_same", work.batch_differs, grid(104), grid(106), WIDE),
+    Edge("unit_spread", work.batch_differs, unlike_grids(178), unlike_grids(182), grid(100)),
     Edge("dtype_moved", work.dtype_differs, dtype(25), dtype(35), MANY_GEMMS),
     Edge("unpinned_grew", work.more_pageable, unpinned(1_150_000), unpinned(1_250_000),
          unpinned(1_000_000)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from solscope.diagnose.evidence.base import Answer
 from solscope.diagnose.findings.findings import Findings
 from solscope.diagnose.findings.pairs import Pair
+from solscope.diagnose.matching.units import Side, middle_half, weights_of
 from solscope.readers.packed import Observations
 from solscope.text import as_percent
 
@@ -25,15 +25,27 @@ _ATTENTION = re.compile(r"(?i)attention|attn|mla")
 
 
 def batch_differs(f: Findings) -> Answer:
-    """Steps have different numbers of requests."""
+    """Steps have different numbers of requests.
+
+    They differ by at least what steps of one run differ by, and there are enough steps to tell.
+    """
+    unknown = ""
     for batch in f.units.batches:
-        if batch.shared < f.limits.matched_share:
-            text = (
-                f"{batch.phase or 'unnamed'} steps hold {batch.abnormal:g} requests "
-                f"(normal {batch.normal:g}); {as_percent(batch.shared)} of the steps have a "
-                "common size"
-            )
+        if batch.shared >= f.limits.matched_share:
+            continue
+        text = (
+            f"{batch.phase or 'unnamed'} steps hold {batch.abnormal:g} requests "
+            f"(normal {batch.normal:g}); {as_percent(batch.shared)} of the steps have a "
+            "common size"
+        )
+        if batch.steps < f.limits.min_steps:
+            unknown = f"{text}, but too few steps state theirs"
+        elif abs(batch.abnormal - batch.normal) < batch.spread:
+            unknown = f"{text}, but steps of one run differ by as much"
+        else:
             return Answer(True, text)
+    if unknown:
+        return Answer(None, unknown)
     phases = {batch.phase for batch in f.units.batches}
     if all(stratum.phase in phases for stratum in f.units.common):
         return Answer(False, "steps hold the same numbers of requests")
@@ -46,41 +58,111 @@ def _grids_scaled(f: Findings) -> Answer:
     pairs = [k.blocks for k in rows if k.blocks is not None and k.blocks.normal > 0]
     if len(pairs) < f.limits.row_kernels:
         return Answer(None, "the batch is unknown: no batch sizes, no launch grids")
-    changed = [pair for pair in pairs if abs(pair.ratio - 1) > f.limits.grid_same]
+    changed = [pair.ratio for pair in pairs if abs(pair.ratio - 1) > f.limits.grid_same]
     text = f"launch grids of {len(changed)} of {len(pairs)} row-wise kernels changed"
-    return Answer(len(changed) * 2 > len(pairs), text)
+    if len(changed) * 2 <= len(pairs):
+        return Answer(False, text)
+    middle = sorted(changed)[len(changed) // 2]
+    alike = [ratio for ratio in changed if abs(ratio / middle - 1) <= f.limits.unit_spread]
+    if len(alike) * 2 <= len(pairs):
+        return Answer(None, f"{text}, by unlike factors: the kernels do other work per row")
+    return _earned(f, text)
+
+
+def _earned(f: Findings, text: str) -> Answer:
+    """What recorded shapes show of the work, where steps are enough and the model is the same."""
+    if not any(stratum.tested for stratum in f.units.common):
+        return Answer(None, f"{text}, but there are too few steps to tell")
+    if other := _other_weights(f):
+        return Answer(None, f"{text}, but {other}")
+    return Answer(True, text)
+
+
+def _other_weights(f: Findings) -> str:
+    """That each run multiplies with weights which the other has not: not quite the same model."""
+    weights = [weights_of(run) for run in (f.normal, f.abnormal)]
+    own = [sorted(weights[0] - weights[1]), sorted(weights[1] - weights[0])]
+    return f"the models differ: weights {own[0][0]} against {own[1][0]}" if all(own) else ""
 
 
 def context_in_shapes(f: Findings) -> Answer:
     """Attention with the same queries reads longer or shorter keys.
 
     Contexts grow from step to step, so that runs of the same requests hardly ever have the same
-    set of lengths: what counts is the mean.
+    set of lengths: what counts is the mean, and it must differ by at least what calls of one run
+    differ by.
     """
     sides = [_attention_shapes(run) for run in (f.normal, f.abnormal)]
-    for name in sides[0]:
-        if name not in sides[1]:
-            continue
-        before, after = sides[0][name], sides[1][name]
-        for query, keys in before.items():
-            other = after.get(query)
-            if other and abs(_mean_size(other) / _mean_size(keys) - 1) > f.limits.kernel_grew:
-                text = f"{name}: queries {query}, keys {_short(keys)} → {_short(other)}"
-                return Answer(True, text)
-        if set(before) & set(after):
-            return Answer(False, "attention has keys of about the same length")
+    answers = [
+        _context(f, name, query, (keys, sides[1][name][query]))
+        for name in sides[0]
+        for query, keys in sides[0][name].items()
+        if query in sides[1].get(name, {})
+    ]
+    for wanted in (True, None, False):
+        for answer in answers:
+            if answer.holds is wanted:
+                return answer
     return Answer(None, "no shapes of attention are recorded")
+
+
+def _context(f: Findings, name: str, query: str, keys: tuple[Counter[str], Counter[str]]) -> Answer:
+    """Whether keys of the same queries are longer or shorter."""
+    text = f"{name}: queries {query}, keys {_short(keys[0])} → {_short(keys[1])}"
+    lengths = _lengths(query, keys)
+    if lengths is None:
+        return Answer(None, f"{text}, which need not be other lengths")
+    moved = _moved(f, *lengths)
+    if moved is False:
+        return Answer(False, "attention has keys of about the same length")
+    if moved is None:
+        return Answer(None, f"{text}, but lengths in one run differ by as much")
+    return _earned(f, text)
+
+
+def _moved(f: Findings, normal: Counter[int], abnormal: Counter[int]) -> bool | None:
+    """Whether sizes differ in the mean; null where those of one run differ by as much."""
+    sizes = [list(side.elements()) for side in (normal, abnormal)]
+    before, after = (sum(side) / max(1, len(side)) for side in sizes)
+    apart = abs(after - before)
+    if apart <= f.limits.kernel_grew * before:
+        return False
+    return True if apart >= max(middle_half(side) for side in sizes) else None
+
+
+def _lengths(query: str, keys: Iterable[Mapping[str, int]]) -> list[Counter[int]] | None:
+    """Lengths of keys, by launches; null where their shapes do not tell which dimension that is.
+
+    It is the only one in which keys differ, or are larger than the queries: they are at least as
+    many, and have at most as many heads.
+    """
+    most = _dimensions(query)
+    sides = [{_dimensions(text): count for text, count in side.items()} for side in keys]
+    shapes = {shape for side in sides for shape in side}
+    if any(len(shape) != len(most) for shape in shapes):
+        return None
+    columns = list(zip(*shapes, strict=True))
+    lengths = {
+        at for at, column in enumerate(columns) if len(set(column)) > 1 or max(column) > most[at]
+    }
+    if len(lengths) > 1 or any(min(columns[at]) < most[at] for at in lengths):
+        return None
+    at = next(iter(lengths), 0)
+    out = []
+    for side in sides:
+        of_side: Counter[int] = Counter()
+        for shape, count in side.items():
+            of_side[shape[at]] += count
+        out.append(of_side)
+    return out
+
+
+def _dimensions(shape: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", shape)))
 
 
 def _short(shapes: Iterable[str]) -> str:
     return ", ".join(sorted(shapes)[:2])
-
-
-def _mean_size(shapes: Mapping[str, int]) -> float:
-    """Mean number of elements over launches, at least 1."""
-    sizes = {text: math.prod(map(int, re.findall(r"\d+", text))) for text in shapes}
-    launches = max(1, sum(shapes.values()))
-    return max(1.0, sum(sizes[text] * count for text, count in shapes.items()) / launches)
 
 
 def _attention_shapes(run: Observations) -> dict[str, dict[str, Counter[str]]]:
@@ -124,36 +206,67 @@ def context_same(f: Findings) -> Answer:
 
 
 def mix_differs(f: Findings) -> Answer:
-    """Phases occur more or less often."""
+    """Phases occur more or less often, by more than in two halves of one run."""
     moved = [(phase, f.units.mix[phase]) for phase in f.units.moved]
     text = ", ".join(
         f"{phase or 'unnamed'} steps {as_percent(share.normal)} → {as_percent(share.abnormal)}"
         for phase, share in moved
     )
-    return Answer(bool(moved), text or "phases occur as often as before")
+    if not moved:
+        return Answer(False, "phases occur as often as before")
+    if not any(share.shift > share.within for _, share in moved):
+        return Answer(None, f"{text}, but halves of one run differ by as much")
+    steps = min(f.units.normal.fit.size, f.units.abnormal.fit.size)
+    if steps < 2 * f.limits.min_steps:
+        return Answer(None, f"{text}, but halves of {steps} steps are too few to tell")
+    return Answer(True, text)
 
 
 def prompts_differ(f: Findings) -> Answer:
     """Prefill runs over other numbers of tokens, while decode steps keep their batch."""
     rows = [_product_rows(run) for run in (f.normal, f.abnormal)]
-    common = rows[0] & rows[1]
-    other = [sorted(side - common) for side in rows]
     if not all(rows):
         return Answer(None, "no shapes of matrix products are recorded")
     replays = f.host.calls("graph_launch", alike=True)
     if abs(replays.delta) > f.limits.graph_launches * max(replays.normal, replays.abnormal):
         return Answer(None, "graph replays hide the shapes of other products in each run")
-    if not common or not all(other):
-        return Answer(False, "matrix products have the same numbers of rows")
-    text = f"tokens of a prefill {other[0][-1]} → {other[1][-1]} (rows of matrix products)"
-    return Answer(True, text)
+    common = set(rows[0]) & set(rows[1])
+    batch = max([min(common, default=0), *_decode_batches(f)])
+    prompts = [Counter({n: count for n, count in side.items() if n > batch}) for side in rows]
+    same = Answer(False, "matrix products have about the same numbers of rows")
+    if not common or not all(prompts):
+        return same
+    moved = _moved(f, *prompts)
+    if moved is False:
+        return same
+    most = [side.most_common(1)[0][0] for side in prompts]
+    text = f"tokens of a prefill {most[0]} → {most[1]} (rows of matrix products)"
+    if moved is None:
+        return Answer(None, f"{text}, but prefills of one run differ by as much")
+    if min(_prefills(side) for side in (f.units.normal, f.units.abnormal)) < f.limits.min_steps:
+        return Answer(None, f"{text}, but too few steps are known to prefill")
+    return _earned(f, text)
 
 
-def _product_rows(run: Observations) -> set[int]:
-    """Rows of the first matrix of products: tokens that went through the model together."""
-    products = [op for op in run.host_ops if _PRODUCT.search(op.name)]
-    matches = [_ROWS.match(text) for op in products for text in op.shapes]
-    return {int(match[1]) for match in matches if match}
+def _prefills(side: Side) -> int:
+    """Fit steps that are known to hold a prefill."""
+    return sum(side.run.steps[i].phase in ("prefill", "mixed") for i in side.fit.tolist())
+
+
+def _decode_batches(f: Findings) -> set[int]:
+    """Numbers of requests that decode steps state."""
+    steps = [step for run in (f.normal, f.abnormal) for step in run.steps]
+    return {s.requests for s in steps if s.phase == "decode" and s.requests is not None}
+
+
+def _product_rows(run: Observations) -> Counter[int]:
+    """Rows of the first matrix of products, by launches: tokens that went through together."""
+    rows: Counter[int] = Counter()
+    for op in run.host_ops:
+        for text, launches in op.shapes.items():
+            if _PRODUCT.search(op.name) and (match := _ROWS.match(text)):
+                rows[int(match[1])] += launches
+    return rows
 
 
 def kernel_set_changed(f: Findings) -> Answer:

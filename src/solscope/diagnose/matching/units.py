@@ -79,6 +79,10 @@ class Batch:
     abnormal: float
     shared: float
     """The part of both runs' steps whose batch size the other one has too."""
+    steps: int
+    """Steps that state their batch, in the run where fewer do."""
+    spread: float
+    """What steps of one run differ by, in the run where they differ more (middle half)."""
 
 
 @dataclass(frozen=True)
@@ -337,8 +341,16 @@ def batches_of(sides: tuple[Side, Side]) -> list[Batch]:
             shared = set(columns[0]) & set(columns[1])
             parts = [sum(r in shared for r in column) / len(column) for column in columns]
             medians = [float(np.median(column)) for column in columns]
-            out.append(Batch(phase, medians[0], medians[1], min(parts)))
+            steps = min(len(column) for column in columns)
+            spread = max(middle_half(column) for column in columns)
+            out.append(Batch(phase, medians[0], medians[1], min(parts), steps, spread))
     return out
+
+
+def middle_half(sizes: Sequence[int]) -> float:
+    """How far the middle half of values reaches, from its least to its largest."""
+    low, high = np.quantile(sizes, [0.25, 0.75])
+    return float(high - low)
 
 
 def class_calls(run: Observations, rows: Int64s) -> dict[tuple[str, str], float]:
@@ -432,7 +444,7 @@ def _refusals(
             f"cut into unlike units ({units[0]}; {units[1]}), and the calls of their kernels agree "
             "on no factor between them"
         ]
-    weights = [_weights(side.run) for side in sides]
+    weights = [weights_of(side.run) for side in sides]
     shared = len(weights[0] & weights[1]) / max(1, len(weights[0] | weights[1]))
     if all(weights) and shared < limits.same_weights:
         shown = [", ".join(sorted(shapes)[:2]) for shapes in weights]
@@ -440,7 +452,7 @@ def _refusals(
     return []
 
 
-def _weights(run: Observations) -> set[str]:
+def weights_of(run: Observations) -> set[str]:
     """Shapes of weights from matrix products; they do not depend on the batch."""
     products = [op for op in run.host_ops if _PRODUCT.search(op.name)]
     shapes = [_MATRIX.findall(text) for op in products for text in op.shapes]

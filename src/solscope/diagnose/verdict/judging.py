@@ -160,6 +160,8 @@ def _work_changed(f: Findings, ranking: Ranking) -> bool:
     noise = f.outcome.floor * f.parts.normal_ms
     if mix_differs(f).holds and total > noise:
         return abs(f.parts.mix_ms) >= f.limits.mix_share * total
+    if f.outcome.low is None:
+        return False
     changed = _direction(f) != 0 or _driven(f.limits, ranking)
     return changed and ranking.first.family == "workload"
 
