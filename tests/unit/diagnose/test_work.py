@@ -52,7 +52,7 @@ def keys(*lengths: int, heads: int = 8) -> dict[str, int]:
 def test_batches_of_few_steps_are_not_told(whole: int, differs: bool | None) -> None:
     runs = [with_requests(size, steps=whole + 2) for size in (32, 64)]
     assert work.batch_differs(found(*runs)).holds is differs
-    assert (diagnose_runs(*runs).verdict == "workload_changed") is bool(differs)
+    assert (diagnose_runs(runs[0], runs[1]).verdict == "workload_changed") is bool(differs)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_batches_that_vary_must_differ_by_more(
     answer = work.batch_differs(found(*runs))
     assert answer.holds is differs
     assert ("steps of one run differ by as much" in answer.text) is (differs is None)
-    assert (diagnose_runs(*runs).verdict == "workload_changed") is bool(differs)
+    assert (diagnose_runs(runs[0], runs[1]).verdict == "workload_changed") is bool(differs)
 
 
 @pytest.mark.parametrize(("activation", "differs"), [("64", True), ("110", None)])
@@ -90,7 +90,7 @@ def test_contexts_of_few_steps_are_not_told(whole: int, differs: bool | None) ->
     run = EAGER.but(steps=whole + 2).run()
     runs = [with_shapes(run, ATTENTION, keys(length)) for length in (512, 1024)]
     assert work.context_in_shapes(found(*runs)).holds is differs
-    assert (diagnose_runs(*runs).verdict == "workload_changed") is bool(differs)
+    assert (diagnose_runs(runs[0], runs[1]).verdict == "workload_changed") is bool(differs)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_keys_of_other_heads_are_no_other_context(heads: int) -> None:
     answer = work.context_in_shapes(found(*runs))
     assert answer.holds is None
     assert answer.text.endswith("which need not be other lengths")
-    assert diagnose_runs(*runs).verdict == "no_change"
+    assert diagnose_runs(runs[0], runs[1]).verdict == "no_change"
 
 
 def test_keys_as_many_as_queries_differ_in_their_heads_alone() -> None:
