@@ -43,8 +43,11 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as stubs:
         _environment(Path(stubs), chosen.headers, chosen.jobs)
-        for spec in _specs():
-            spec.build(verbose=False)
+        from flashinfer.jit.core import build_jit_specs  # reads the settings when imported
+
+        specs = list(_specs())
+        build_jit_specs(specs, verbose=False, skip_prebuilt=False)
+        for spec in specs:
             target = chosen.folder / spec.name / f"{spec.name}.so"
             target.parent.mkdir(parents=True, exist_ok=True)
             strip = ["strip", "-o", target, spec.jit_library_path]

@@ -96,15 +96,16 @@ def sample_gpu(trial: Trial) -> None:
     host_us = median(first.host_us)
     measured.host_us.append(host_us)
     spin_us = min(max(1.5 * host_us, 10.0), 2000.0)
+    sizes = _output_sizes(trial, first.outputs[0])
     if SETS * call_us / 1e6 > trial.seconds / 2:
-        samples = _few(trial, first)
+        samples = _few(trial, first, sizes)
     else:
         slot.ask(DropOutputs())
-        pace = Pace(call_us, spin_us, _output_bytes(trial, first.outputs[0]), trial.seconds)
+        pace = Pace(call_us, spin_us, sizes, trial.seconds)
         samples = _singles(trial, pace)
 
     def first_and_later() -> tuple[list[float], list[float]]:
-        times = _timed(slot, rotation * 3, spin_us).events_us
+        times = _timed(slot, rotation * 3, spin_us, sizes).events_us
         slot.ask(DropOutputs())
         return times[:SETS], times[SETS:]
 
@@ -126,12 +127,13 @@ def _timed(
     slot: WorkerSlot,
     order: list[tuple[int, bool]],
     spin_us: float,
+    reserved: Sequence[int] = (),
     *,
     kineto: bool = False,
     copied: Sequence[int] = (),
 ) -> CallTimes:
     """Let the worker time one call per entry (set, cold)."""
-    times = slot.ask(TimeCalls(order, kineto, spin_us, list(copied)))
+    times = slot.ask(TimeCalls(order, kineto, spin_us, list(copied), list(reserved)))
     per_call = [len(times.outputs), len(times.events_us), len(times.host_us), len(times.lag_us)]
     if times.span_us is not None:
         per_call += [len(times.span_us), len(times.activities)]
@@ -158,39 +160,40 @@ class Pace:
 
     call_us: float
     spin_us: float
-    output_bytes: int
+    output_sizes: Sequence[int]
+    """Bytes of each output."""
     seconds: float
 
     def batch(self, most: int, *, warm: bool) -> int:
         """Calls in a batch: no more than the time allows, and than outputs can be kept."""
         per_call = (self.call_us + self.spin_us + FLUSH_US + 40.0) * (2 if warm else 1) / 1e6
-        keepable = KEPT_BYTES // max(1, self.output_bytes)
+        keepable = KEPT_BYTES // max(1, sum(self.output_sizes))
         return max(3, min(most, int(self.seconds / per_call), keepable))
 
 
-def _output_bytes(trial: Trial, described: Sequence[OutputFacts]) -> int:
-    """Size of the outputs of a call, with the dtypes of the task: those of a reply may be forged.
+def _output_sizes(trial: Trial, described: Sequence[OutputFacts]) -> list[int]:
+    """Sizes of the outputs of a call, with the dtypes of the task: those of a reply may be forged.
 
     Whether the call returned these dtypes is checked with its values.
     """
     outputs, inputs = trial.task.outputs, trial.sets.tensors(0)
-    return sum(
+    return [
         math.prod(facts.shape) * outputs[facts.name].torch_dtype(inputs).itemsize
         for facts in described
         if facts.name in outputs
-    )
+    ]
 
 
-def _few(trial: Trial, first: CallTimes) -> Singles:
+def _few(trial: Trial, first: CallTimes, sizes: Sequence[int]) -> Singles:
     """Samples of a call that is so long that the first calls use up the time."""
     samples = Singles(cold_us=first.events_us)
     _check_lag(first, trial.measured)
     check_calls(trial, first.outputs, range(SETS))
     trial.slot.ask(DropOutputs())
     if trial.measured.verdict.ok:
-        _after_change(trial, FIRST_SPIN_US)
+        _after_change(trial, FIRST_SPIN_US, sizes)
     if WARM in trial.plan.methods:
-        samples.warm_us = _timed(trial.slot, [(0, False)] * 2, FIRST_SPIN_US).events_us
+        samples.warm_us = _timed(trial.slot, [(0, False)] * 2, FIRST_SPIN_US, sizes).events_us
         trial.slot.ask(DropOutputs())
     return samples
 
@@ -216,7 +219,7 @@ def _singles(trial: Trial, pace: Pace) -> Singles:
         order = [(number % SETS, True) for number in range(batch)]
         order += [(0, False)] * batch if warm else []
         copied = _copied(trial.sets, trial.task, len(order))
-        times = _timed(slot, order, pace.spin_us, kineto=kineto, copied=copied)
+        times = _timed(slot, order, pace.spin_us, pace.output_sizes, kineto=kineto, copied=copied)
         if kineto and times.span_us is None:
             measured.reasons["kineto"] = clean_text(times.span_reason)
             kineto = False
@@ -234,11 +237,11 @@ def _singles(trial: Trial, pace: Pace) -> Singles:
         if not measured.verdict.ok or quiet or done >= MOST_SAMPLES or time.monotonic() > end:
             break
     if measured.verdict.ok:
-        _after_change(trial, pace.spin_us)
+        _after_change(trial, pace.spin_us, pace.output_sizes)
     return samples
 
 
-def _after_change(trial: Trial, spin_us: float) -> None:
+def _after_change(trial: Trial, spin_us: float, sizes: Sequence[int]) -> None:
     """Time calls as before on inputs with changed rows, which are not samples, and judge them.
 
     Of sets without a reference nothing could be said: they are left out.
@@ -246,7 +249,7 @@ def _after_change(trial: Trial, spin_us: float) -> None:
     if not change_rows(trial):
         return
     judged = [index for index, wanted in enumerate(trial.references) if wanted is not None]
-    times = _timed(trial.slot, [(index, True) for index in judged], spin_us)
+    times = _timed(trial.slot, [(index, True) for index in judged], spin_us, sizes)
     check_calls(trial, times.outputs, judged)
     trial.slot.ask(DropOutputs())
 

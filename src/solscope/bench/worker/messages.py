@@ -224,6 +224,8 @@ class TimeCalls(Request[CallTimes], frozen=True):
     """Head start of the host."""
     copied: list[int]
     """Calls of which updated inputs are copied before they are restored."""
+    reserved: list[int]
+    """Sizes of the outputs of one call: memory for those of all calls is taken before the first."""
 
 
 class CaptureGraph(Request[Done], frozen=True):

@@ -327,7 +327,12 @@ class Worker:
             self.timer.rehearse()
 
     def time_calls(self, request: TimeCalls) -> CallTimes:
-        """Time one call per entry; its outputs are kept, and so are the updates of some calls."""
+        """Time one call per entry; its outputs are kept, and so are the updates of some calls.
+
+        Torch finds the memory of every output in its cache. To ask the driver takes as long as a
+        kernel: a call that did so while it was timed would wait for the host.
+        """
+        self._poison_free(request.reserved * len(request.order))
         updates = Updates(self.sets, self.pristine, request.copied)
         times, returned = self.timer.time(
             self.call, updates.put_back, request.order, request.kineto, request.spin_us

@@ -21,7 +21,7 @@ from solscope.bench.pool.slot import WorkerSlot
 from solscope.bench.run import agenda, timing_cpu, timing_gpu
 from solscope.bench.run import evaluate as evaluation
 from solscope.bench.run.timing import Plan
-from solscope.bench.worker.messages import CallTimes, ReplayGraph
+from solscope.bench.worker.messages import CallTimes, ReplayGraph, TimeCalls
 from solscope.bench.workloads import SMALL
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -86,6 +86,26 @@ def test_every_method_gives_samples_of_every_process_and_calls_are_checked() -> 
     updating = {"fused_add_rms_norm": 2 * singles, "causal_conv1d": 2 * singles}
     assert by_name == {"rms_norm": 2 * (singles + 12), **updating}
     assert {result.sets_checked for result in results} == {3}
+
+
+def test_memory_for_outputs_is_reserved_once_their_sizes_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the driver takes to find memory must not count: it is as long as a kernel."""
+    reserved: list[list[int]] = []
+
+    def ask(self: WorkerSlot, request: Any, *, slow: bool = False) -> Any:
+        if isinstance(request, TimeCalls):
+            reserved.append(request.reserved)
+        return asked(self, request, slow=slow)
+
+    asked = WorkerSlot.ask
+    monkeypatch.setattr(WorkerSlot, "ask", ask)
+    (result,) = run(["rms_norm"], find_solution("torch-eager"))
+    size = 2 * result.axes["tokens"] * result.axes["hidden"]
+    assert reserved[0] == []
+    assert reserved[1:]
+    assert all(sizes == [size] for sizes in reserved[1:])
 
 
 def test_a_timed_call_that_is_wrong_is_found(tmp_path: Path) -> None:

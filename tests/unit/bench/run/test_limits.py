@@ -49,7 +49,7 @@ def test_half_of_the_time_in_a_graph_may_be_claimed(cold_us: float, false: bool)
 
 def test_a_batch_fits_into_time_and_memory() -> None:
     def batch(call_us: float, output_bytes: int, seconds: float) -> int:
-        return timing_gpu.Pace(call_us, 0.0, output_bytes, seconds).batch(30, warm=False)
+        return timing_gpu.Pace(call_us, 0.0, [output_bytes], seconds).batch(30, warm=False)
 
     assert batch(100.0, 1, 1.0) == 30
     assert batch(900.0, 1, 0.01) == 10, "1 ms each, flush and surroundings included"

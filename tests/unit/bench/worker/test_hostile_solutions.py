@@ -290,7 +290,7 @@ TIMES = {"outputs": [], "events_us": [1.0], "host_us": [1], "lag_us": []}
         (DescribeOutputs([0]), {}),
         (DescribeOutputs([0]), {"result": {"outputs": [[FACTS]]}}),
         (DescribeOutputs([0]), {"result": None, "failure": {"status": "oom", "reason": ""}}),
-        (TimeCalls([], False, 1.0, []), {"result": TIMES}),
+        (TimeCalls([], False, 1.0, [], []), {"result": TIMES}),
         (ReplayGraph(1), {"result": {}}),
     ],
 )
@@ -329,7 +329,7 @@ def test_a_reply_in_its_form_is_read(request_: Request[Any], changed: dict[str, 
 )
 def test_a_reply_of_another_form_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
-        read_answer(TimeCalls([], False, 1.0, []), {**ANSWER, **changed})
+        read_answer(TimeCalls([], False, 1.0, [], []), {**ANSWER, **changed})
 
 
 @pytest.mark.parametrize("time_us", [math.nan, math.inf, -1.0])

@@ -1,0 +1,51 @@
+"""Timed calls find the memory of their outputs in torch's cache."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from solscope.bench.worker.messages import TimeCalls  # noqa: E402
+from solscope.bench.worker.worker import POISON, Worker  # noqa: E402
+
+
+class Timer:
+    """Calls without a clock, and notes when the first call came."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+
+    def time(
+        self, call: Any, put_back: Any, order: Any, kineto: bool, spin_us: float
+    ) -> tuple[dict[str, Any], list[Any]]:
+        self.log.append("timed")
+        one = [1.0] * len(order)
+        reply = {"events_us": one, "host_us": one, "lag_us": one}
+        return reply, [call(index) for index, _ in order]
+
+
+def test_memory_of_all_outputs_is_taken_poisoned_and_given_back_before_the_first_call() -> None:
+    log: list[Any] = []
+    taken: list[Any] = []
+
+    def empty(size: int, **options: Any) -> Any:
+        tensor = torch.empty(size, **options)
+        taken.append(tensor)
+        log.append(size)
+        return tensor
+
+    worker = Worker(torch, [])
+    worker.torch = SimpleNamespace(empty=empty, uint8=torch.uint8)
+    worker.timer = Timer(log)
+    worker.sets = [{}, {}]
+    worker.outputs.wanted = ["out"]
+    worker.run = lambda: torch.zeros(3)
+    order = [(0, True), (1, True), (0, True)]
+    reply = worker.time_calls(TimeCalls(order, False, 10.0, [], [12, 5]))
+    assert log == [12, 5, 12, 5, 12, 5, "timed"]
+    assert all((tensor == POISON).all() for tensor in taken)
+    assert len(worker.kept) == len(reply.outputs) == 3
