@@ -150,7 +150,8 @@ def _explained(
     normal = f'"Normal" is the faster one, {faster}.' if "normal" in said else ""
     if (faster.split("/")[-1], slower.split("/")[-1] == "normal") == ("normal", False):
         normal = ""  # its name says so, and that of the other does not
-    notes = [explained.note_on(figures[-1].value if len(figures) > 2 else None, told.faster)]
+    ratio = figures[-1].value if len(figures) > 2 else None
+    notes = [explained.note_on(ratio, told.faster), explained.note]
     return ComparisonVerdict(
         sentence,
         figures,

@@ -17,7 +17,6 @@ from solscope.diagnose.diagnosis import Diagnosis, diagnose_runs
 from solscope.diagnose.findings.findings import find
 from solscope.diagnose.matching.units import Side, fit_steps, match
 from solscope.diagnose.observe import observe
-from solscope.diagnose.thresholds import Thresholds
 from solscope.diagnose.verdict.ranking import NamedCause, unknown
 from solscope.diagnose.verdict.wording import why
 from solscope.readers.packed import Observations, save
@@ -202,9 +201,9 @@ def test_steps_are_matched_once_also_where_they_are_drawn(
 ) -> None:
     sides = []
 
-    def counted(observed: Observations, limits: Thresholds) -> Side:
+    def counted(observed: Observations, *others: Any) -> Side:
         sides.append(observed.run.name)
-        return fit_steps(observed, limits)
+        return fit_steps(observed, *others)
 
     monkeypatch.setattr("solscope.diagnose.matching.units.fit_steps", counted)
     monkeypatch.setattr("solscope.cli.output.can_draw", lambda: True)

@@ -63,7 +63,7 @@ def explained(outcome: Outcome, cause: str | None, ratio: float) -> Explanation:
     """What a diagnosis might say."""
     seen = [] if cause is None else ["one thing (normal: another)"]
     advice = None if cause is None else "look at it"
-    return Explanation(outcome, "Of other steps.", cause, seen, advice, ratio)
+    return Explanation(outcome, "", cause, seen, advice, ratio, (1.2, 1.6), "9 and 8 steps")
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,36 @@ def test_a_cause_of_less_than_half_is_a_part_of_why() -> None:
     assert verdict.sentence.startswith("Part of why b is slower: it rains. Its steps take 1.40 ")
 
 
-def test_a_diagnosis_of_other_steps_is_told_apart() -> None:
+@pytest.mark.parametrize(
+    ("order", "ratio", "interval", "legend"),
+    [
+        ("ab", 1.37, (1.2, 1.6), "The diagnosis compares 9 and 8 steps: its 95 % interval of the "
+         "ratio is [1.20, 1.60]."),
+        ("ba", 1.37, (1.2, 1.6), "The diagnosis compares 9 and 8 steps: its 95 % interval of the "
+         "ratio is [0.62, 0.83]."),
+        ("ab", 2.0, (1.9, 2.2), "The diagnosis compares 9 and 8 steps, which take ×2.00 "
+         "[1.90, 2.20]."),
+        ("ba", 2.0, (1.9, 2.2), "The diagnosis compares 9 and 8 steps, which take ×0.50 "
+         "[0.45, 0.53]."),
+        ("ab", 2.0, None, "The diagnosis compares 9 and 8 steps, which take ×2.00."),
+        ("ab", 1.4, (1.2, 1.6), None),
+    ],
+    ids=["within", "within, faster", "beyond", "beyond, faster", "no interval", "the same"],
+)  # fmt: skip
+def test_a_second_ratio_is_stated_only_where_it_says_something_else(
+    order: str, ratio: float, interval: tuple[float, float] | None, legend: str | None
+) -> None:
+    runs = {"a": run_of(1_000, 50), "b": run_of(1_400, 450)}
+    comparison = compare_profiles([runs[name] for name in order], list(order))
+    said = dataclasses.replace(explained("regression", None, ratio), interval=interval)
+    assert verdict_of(comparison.profiles, comparison.phases, said).legend == legend
+
+
+def test_a_cause_of_one_phase_says_so() -> None:
     comparison = compare_profiles([run_of(1_000, 50), run_of(1_400, 450)], ["a", "b"])
-    said = explained("regression", None, 1.37)
-    assert verdict_of(comparison.profiles, comparison.phases, said).legend == "Of other steps."
+    said = dataclasses.replace(explained("regression", None, 1.4), note="Of decode steps alone.")
+    legend = verdict_of(comparison.profiles, comparison.phases, said).legend
+    assert legend == "Of decode steps alone."
 
 
 def test_a_faster_profile_takes_less() -> None:

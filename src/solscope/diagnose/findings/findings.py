@@ -52,7 +52,8 @@ class Findings:
     @cached_property
     def swapped(self) -> Findings | None:
         """The same runs with their roles exchanged; null when they must not be compared."""
-        return find(match(self.abnormal, self.normal, self.limits), self.limits)
+        phases = self.units.phases
+        return find(match(self.abnormal, self.normal, self.limits, phases=phases), self.limits)
 
 
 def find(units: Units, limits: Thresholds = THRESHOLDS) -> Findings | None:

@@ -103,6 +103,8 @@ class Units:
     """Phases whose share changed by enough to matter; empty when the mix is the same."""
     noise: float | None
     """Noise inside the normal run, as a fraction; null when it is too short."""
+    phases: tuple[str | None, ...] | None = None
+    """Phases that were asked for; null for all."""
     common: list[Stratum] = field(init=False)
     """Phases that both runs have: only they can be compared like for like."""
 
@@ -141,12 +143,18 @@ class Units:
         return tuple(c / max(1, s.fit.size) for c, s in zip(counts, sides, strict=True))  # type: ignore[return-value]
 
 
-def match(normal: Observations, abnormal: Observations, limits: Thresholds = THRESHOLDS) -> Units:
-    """Match the steps of two runs."""
-    before, after = left_out_alike([fit_steps(normal, limits), fit_steps(abnormal, limits)])
+def match(
+    normal: Observations,
+    abnormal: Observations,
+    limits: Thresholds = THRESHOLDS,
+    *,
+    phases: tuple[str | None, ...] | None = None,
+) -> Units:
+    """Match the steps of two runs; with `phases`, of these alone."""
+    before, after = left_out_alike([fit_steps(run, limits, phases) for run in (normal, abnormal)])
     sides = (before, after)
-    phases = [[s.run.steps[i].phase for i in s.fit] for s in sides]
-    mix = shares(phases[0], phases[1], limits)
+    seen = [[s.run.steps[i].phase for i in s.fit] for s in sides]
+    mix = shares(seen[0], seen[1], limits)
     moved = [phase for phase, share in mix.items() if share.shift >= limits.mix_shift]
     strata = _strata(sides, limits, every=bool(moved))
     factor, reasons = _factor(sides, strata, limits)
@@ -178,15 +186,20 @@ def match(normal: Observations, abnormal: Observations, limits: Thresholds = THR
         mix=mix,
         moved=moved,
         noise=min(noises) if noises else None,
+        phases=phases,
     )
 
 
-def fit_steps(run: Observations, limits: Thresholds) -> Side:
-    """The steps of a run that are whole and usual."""
+def fit_steps(
+    run: Observations, limits: Thresholds, phases: tuple[str | None, ...] | None = None
+) -> Side:
+    """The steps of a run that are whole and usual; with `phases`, of these alone."""
     dropped: Tally[str] = Tally()
     fit = []
     usual = _usual(run.steps)
     for index, step in enumerate(run.steps):
+        if phases is not None and step.phase not in phases:
+            continue
         if not step.whole:
             dropped["cut by the recording's edge"] += 1
         elif index == 0 and len(run.steps) > 2:
