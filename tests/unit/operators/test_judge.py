@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 import torch
 
 from solscope.operators.task import Judgement, Output, Tolerance
@@ -107,6 +108,17 @@ def test_large_tensors_are_judged_in_slices(monkeypatch) -> None:  # type: ignor
     assert "[6, 4]" in verdict.reason
     assert verdict.rms_error is not None
     assert abs(verdict.rms_error - 1 / float(wanted.norm())) < 1e-6
+
+
+@pytest.mark.parametrize("values", [3, 12, 1 << 24])
+def test_rows_are_judged_whole(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row in a slice where it is longer, else as many as fit."""
+    monkeypatch.setattr("solscope.operators.tasks.judge._SLICE", values)
+    wanted = torch.randn(7, 5, generator=torch.Generator().manual_seed(1))
+    got = wanted.clone()
+    got[4:6] *= 1.1
+    verdict = within(Tolerance("close", atol=1e-3, rtol=1.0, row_rms=0.05), got, wanted)
+    assert verdict.reason.startswith("2 of 7 rows are off by over 0.05 RMS, first [4, 0]")
 
 
 def test_one_rounding_is_what_a_tolerance_of_one_allows() -> None:

@@ -11,7 +11,6 @@ import torch
 
 from solscope.bench.verify import eager_solution, wrong_outputs
 from solscope.operators.catalog import gated_delta_rule_update
-from solscope.operators.catalog.gated_delta_rule_update import rounded_reference
 from solscope.operators.task import Inputs, Outputs, Variant
 from solscope.operators.tasks.delta_rule import (
     Gates,
@@ -22,6 +21,7 @@ from solscope.operators.tasks.delta_rule import (
     running_sums,
     unit_rows,
 )
+from solscope.operators.tasks.judge import judge, within
 from tests.references import distance, drawn, in_fp8, task_of, wrong
 
 HEADS = {"v_heads": 4, "key_dim": 16, "value_dim": 24}
@@ -369,9 +369,22 @@ def test_padding_has_no_state() -> None:
     assert torch.equal(found["out"][others], wanted["out"][others])
 
 
+def rounded_units(inputs: Inputs) -> list[torch.Tensor]:
+    """q and k, normalized and rounded to their dtype."""
+    return [unit_rows(inputs[name].double()).to(inputs[name].dtype) for name in "qk"]
+
+
+def updated(inputs: Inputs, q: torch.Tensor, k: torch.Tensor) -> Outputs:
+    """The rule on normalized q and k."""
+    states = inputs["state"].clone()
+    indices = inputs["state_indices"]
+    out = gated_delta_rule_update._recurrence(inputs, q, k, states, indices)
+    return {"out": out, "state": states}
+
+
 def test_rounded_unit_keys_pass_and_a_rounded_state_does_not() -> None:
     inputs, wanted = drawn("gated_delta_rule_update", UPDATE)
-    rounded = rounded_reference(inputs)
+    rounded = updated(inputs, *rounded_units(inputs))
     got = {"out": rounded["out"].bfloat16(), "state": rounded["state"]}
     assert not wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
     coarse = {**got, "state": rounded["state"].bfloat16().float()}
@@ -401,7 +414,7 @@ def moved_to_the_other_side(inputs: Inputs, name: str) -> Outputs | None:
         return None
     away = torch.sign(exact[name] - rounded[name].double())
     rounded[name] = (rounded[name].double() + away * by).to(inputs[name].dtype)
-    answer = gated_delta_rule_update._recurrence(inputs, rounded["q"], rounded["k"])
+    answer = updated(inputs, rounded["q"], rounded["k"])
     return {"out": answer["out"].bfloat16(), "state": answer["state"]}
 
 
@@ -410,10 +423,10 @@ def test_a_key_that_is_a_step_off_without_a_tie_is_wrong() -> None:
     inputs = {**inputs, "state": torch.zeros_like(inputs["state"])}
     wanted = gated_delta_rule_update.reference(**inputs)
     exact = unit_rows(inputs["k"].double())
-    q, k = (unit_rows(inputs[name].double()).to(inputs[name].dtype) for name in "qk")
+    q, k = rounded_units(inputs)
     assert not gated_delta_rule_update.to_the_other_side(exact[0, 0, 0], k.dtype)[0]
     k.view(torch.int16)[0, 0, 0, 0] += 1  # One bf16 step.
-    moved = gated_delta_rule_update._recurrence(inputs, q, k)
+    moved = updated(inputs, q, k)
     got = {"out": moved["out"].bfloat16(), "state": moved["state"]}
     assert wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
 
@@ -427,10 +440,83 @@ def test_ties_are_no_excuse_for_other_errors(name: str) -> None:
     right = moved_to_the_other_side(inputs, "k")
     assert right is not None
     assert not wrong_outputs(task, right, wanted, inputs)
-    exact = rounded_reference(inputs)[name]  # Errors are added before the one rounding.
+    # Errors are added before the one rounding.
+    exact = updated(inputs, *rounded_units(inputs))[name]
     noise = torch.randn(exact.shape, generator=torch.Generator().manual_seed(1))
     for off in (exact * 1.003, exact * (1 + 3e-3 * noise)):
         assert wrong_outputs(task, {**right, name: off.to(right[name].dtype)}, wanted, inputs)
+
+
+def test_both_outputs_are_judged_by_the_same_recurrences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One on rounded keys and one for ties, also for the next solution of the same inputs."""
+    inputs, wanted = drawn("gated_delta_rule_update", UPDATE)
+    rounded = updated(inputs, *rounded_units(inputs))
+    got = {"out": rounded["out"].bfloat16(), "state": rounded["state"]}
+    runs = []
+    steps = gated_delta_rule_update._steps
+
+    def counted(*given: Any) -> Any:
+        runs.append(1)
+        return steps(*given)
+
+    monkeypatch.setattr(gated_delta_rule_update, "_steps", counted)
+    for _ in range(2):
+        for name, output in gated_delta_rule_update.OUTPUTS.items():
+            assert not within(output.tolerance, got[name], wanted[name]).ok
+        assert not wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
+    assert len(runs) == 2
+    changed = {**inputs, "v": inputs["v"] * 2}
+    assert wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, changed)
+    assert len(runs) == 4
+
+
+@pytest.mark.parametrize("values", [1, 3 * 4 * 16 * 24, 1 << 24], ids=["rows", "some", "all"])
+@pytest.mark.parametrize("off", ["nothing", "written", "other"])
+def test_a_pool_is_judged_some_rows_at_a_time(
+    values: int, off: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of it is the same; copies have the size of a part, and not of the pool."""
+    inputs, wanted = drawn("gated_delta_rule_update", {**UPDATE, "pool": 11})
+    state = updated(inputs, *rounded_units(inputs))["state"]
+    written = inputs["state_indices"].tolist()
+    row = written[0] if off == "written" else next(n for n in range(11) if n not in written)
+    state[row, 2, :, 5] += 0.0 if off == "nothing" else 1.0
+    monkeypatch.setattr(gated_delta_rule_update, "POOL_VALUES", values)
+    parts: list[int] = []
+    closer = gated_delta_rule_update._closer
+
+    def sized(got: torch.Tensor, right: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+        parts.append(len(got))
+        return closer(got, right, by)
+
+    monkeypatch.setattr(gated_delta_rule_update, "_closer", sized)
+    output = gated_delta_rule_update.OUTPUTS["state"]
+    judged = judge(output, state, wanted["state"], inputs, {})
+    assert judged.ok is (off == "nothing")
+    assert parts == {1: [1] * 11, 1 << 24: [11]}.get(values, [3, 3, 3, 2])
+    rounded = gated_delta_rule_update.on_rounded_keys(inputs)
+    assert len(rounded.states) == len(rounded.states_moved) == len(written)
+    whole = updated(inputs, *rounded_units(inputs))["state"]
+    moved = torch.zeros_like(whole[..., :1, :], dtype=torch.float64)
+    moved[rounded.rows] = rounded.states_moved
+    expected = within(output.tolerance, closer(state, whole, moved), whole)
+    assert expected.ok is judged.ok
+    if judged.ok:
+        assert judged.rms_error == pytest.approx(expected.rms_error, rel=1e-12)
+
+
+def test_padding_is_no_row_that_is_written() -> None:
+    inputs, _ = drawn("gated_delta_rule_update", STEP)
+    indices = inputs["state_indices"].clone()
+    indices[2] = -1
+    inputs = {**inputs, "state_indices": indices}
+    wanted = gated_delta_rule_update.reference(**inputs)
+    rounded = updated({**inputs, "state_indices": indices}, *rounded_units(inputs))
+    found = gated_delta_rule_update.on_rounded_keys(inputs)
+    assert found.rows.tolist() == [n for n in indices.tolist() if n >= 0]
+    assert torch.equal(found.states, rounded["state"][found.rows])
+    got = {"out": rounded["out"].bfloat16(), "state": rounded["state"]}
+    assert not wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, inputs)
 
 
 def test_the_other_side_of_a_tie() -> None:

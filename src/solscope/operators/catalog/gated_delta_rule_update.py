@@ -35,7 +35,6 @@ from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, blocks, element
 from solscope.operators.suite_axes import DELTA_RULE
 from solscope.operators.task import (
-    Compare,
     Draw,
     Inputs,
     Judgement,
@@ -46,7 +45,8 @@ from solscope.operators.task import (
 )
 from solscope.operators.tasks.delta_rule import Gates, draw_gates, log_decay, unit_rows
 from solscope.operators.tasks.draws import normal
-from solscope.operators.tasks.judge import within
+from solscope.operators.tasks.judge import close_in_parts, within
+from solscope.operators.tasks.remembered import remembered
 
 if TYPE_CHECKING:
     import torch
@@ -134,7 +134,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 def reference(**inputs: Any) -> Outputs:
     """The recurrence token by token in fp64, some sequences at a time."""
     q, k = (unit_rows(inputs[name].double()) for name in "qk")
-    return _recurrence(inputs, q, k)
+    states = inputs["state"].clone()
+    return {"out": _recurrence(inputs, q, k, states, inputs["state_indices"]), "state": states}
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,6 @@ class _Step:
 
     some: torch.Tensor
     """Sequences."""
-    rows: torch.Tensor
-    """Their rows of the pool."""
     token: int
     decay: torch.Tensor
     written: torch.Tensor
@@ -166,13 +165,12 @@ def _steps(inputs: Inputs, k: torch.Tensor) -> Iterator[_Step]:
         decay = log_decay(gates, torch.float64).exp()[..., None, None]
         strength = b[some].double().sigmoid()[..., None, None]
         keys, values = _by_v_head(k[some], v), v[some].double()[..., None, :]
-        rows = state_indices[some].long()
-        h = state[rows].double()
+        h = state[state_indices[some].long()].double()
         for t in range(v.shape[1]):
             h = h * decay[:, t]
             written = (values[:, t] - (h * keys[:, t]).sum(-2, keepdim=True)) * strength[:, t]
             h = h + keys[:, t] * written
-            yield _Step(some, rows, t, decay[:, t], written, h)
+            yield _Step(some, t, decay[:, t], written, h)
 
 
 def _by_v_head(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -180,18 +178,20 @@ def _by_v_head(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return x.double().repeat_interleave(v.shape[2] // x.shape[2], 2)[..., None]
 
 
-def _recurrence(inputs: Inputs, q: torch.Tensor, k: torch.Tensor) -> Outputs:
-    """Outputs and states of the rule on normalized q and k."""
+def _recurrence(
+    inputs: Inputs, q: torch.Tensor, k: torch.Tensor, states: torch.Tensor, places: torch.Tensor
+) -> torch.Tensor:
+    """Outputs of the rule on normalized q and k; the last state of a sequence goes to its place."""
     import torch
 
-    v, states = inputs["v"], inputs["state"].clone()
+    v = inputs["v"]
     out = torch.zeros(v.shape, device=v.device)
     for step in _steps(inputs, k):
         query = _by_v_head(q[step.some, step.token][:, None], v)[:, 0]
         out[step.some, step.token] = (inputs["scale"] * (step.state * query).sum(-2)).float()
         if step.token == v.shape[1] - 1:
-            states[step.rows] = step.state.float()
-    return {"out": out, "state": states}
+            states[places[step.some].long()] = step.state.float()
+    return out
 
 
 def _together(v: torch.Tensor, state: torch.Tensor) -> int:
@@ -212,15 +212,6 @@ def _of_sequences(inputs: Mapping[str, Any], rows: torch.Tensor) -> Inputs:
     """The inputs of some sequences; the pool and what all share stay whole."""
     names = ("a", "b", "q", "k", "v", "state_indices")
     return {**inputs, **{name: inputs[name][rows] for name in names}}
-
-
-def rounded_reference(inputs: Inputs) -> Outputs:
-    """The rule with the normalized q and k rounded to their dtype, as a separate norm leaves them.
-
-    fla's chunked path and every server that normalizes in a kernel of its own have these.
-    """
-    q, k = (unit_rows(inputs[name].double()).to(inputs[name].dtype) for name in "qk")
-    return _recurrence(inputs, q, k)
 
 
 NORM_ERROR = 2**-19
@@ -244,63 +235,118 @@ def to_the_other_side(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.where(beside, (other - nearest).abs(), 0.0)
 
 
-def _moved_by_ties(inputs: Inputs) -> Outputs:
-    """How far outputs may be from `rounded_reference` where q or k were rounded to other sides.
+@dataclass(frozen=True)
+class _Rounded:
+    """The rule with the normalized q and k rounded to their dtype, as a separate norm leaves them.
 
-    Of the state the norm of every column, [pool, Hv, 1, V]. What a moved key writes has the norm of
-    the move times d. A later token takes (2 β - β²) / K of its square away, as unit keys of any
-    direction do on average, and the decay its share. Ties know nothing of each other: squares add.
-    A unit query of any direction sees 1 / K of a square.
+    fla's chunked path and every server that normalizes in a kernel of its own have these. A
+    quotient beside a tie is rounded to either side, by how the norm was summed: `moved` is how far
+    that may move what is computed.
+    """
+
+    out: torch.Tensor
+    out_moved: torch.Tensor
+    rows: torch.Tensor
+    """Of the pool, those that are written; the others stay as they are."""
+    states: torch.Tensor
+    """[rows, Hv, K, V]."""
+    states_moved: torch.Tensor
+    """The norm of every column, [rows, Hv, 1, V]."""
+
+
+@remembered
+def on_rounded_keys(inputs: Mapping[str, Any]) -> _Rounded:
+    """Both outputs, by one recurrence on rounded q and k and one for ties; of the rows given."""
+    import torch
+
+    own = {key: value for key, value in inputs.items() if key != "rows"}
+    if "rows" in inputs:
+        own = _of_sequences(own, inputs["rows"])
+    present = own["state_indices"] >= 0
+    rows, places = own["state_indices"][present].long(), present.cumsum(0) - 1
+    q, k = (unit_rows(own[name].double()).to(own[name].dtype) for name in "qk")
+    states = own["state"][rows]
+    out = _recurrence(own, q, k, states, places)
+    moved = torch.zeros_like(states[..., :1, :], dtype=torch.float64)
+    out_moved = _moved_by_ties(own, moved, places)
+    return _Rounded(out, out_moved, rows, states, moved)
+
+
+def _moved_by_ties(inputs: Inputs, states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """How far outputs may move where q or k are rounded to other sides; and norms of `states`.
+
+    What a moved key writes has the norm of the move times d. A later token takes (2 β - β²) / K of
+    its square away, as unit keys of any direction do on average, and the decay its share. Ties know
+    nothing of each other: squares add. A unit query of any direction sees 1 / K of a square.
     """
     import torch
 
     units = {name: unit_rows(inputs[name].double()) for name in "qk"}
     ties = {name: to_the_other_side(x, inputs[name].dtype) for name, x in units.items()}
-    v, state = inputs["v"], inputs["state"]
+    v, key_dim = inputs["v"], inputs["state"].shape[-2]
     share = v.shape[2] // units["k"].shape[2]
     written = ties["k"].square().sum(-1).repeat_interleave(share, 2)[..., None, None]
     strength = inputs["b"].double().sigmoid()
-    kept = (1 - strength * (2 - strength) / state.shape[-2])[..., None, None]
-    out, states = (torch.zeros_like(x, dtype=torch.float64) for x in (v, state[..., :1, :]))
+    kept = (1 - strength * (2 - strength) / key_dim)[..., None, None]
+    out = torch.zeros_like(v, dtype=torch.float64)
     squares = torch.zeros((), device=v.device)
     for step in _steps(inputs, units["k"]):
         at = step.some, step.token
         before = squares * step.decay.square() * kept[at] if step.token else 0.0
         squares = before + written[at] * step.written.square()
         q_ties = _by_v_head(ties["q"][at][:, None], v)[:, 0]
-        seen = squares[..., 0, :] / state.shape[-2]
+        seen = squares[..., 0, :] / key_dim
         out[at] = seen + (step.state * q_ties).square().sum(-2)
         if step.token == v.shape[1] - 1:
-            states[step.rows] = squares
-    scale = DEVIATIONS * inputs["scale"]
-    return {"out": scale * out.sqrt(), "state": DEVIATIONS * states.sqrt()}
+            states[places[step.some]] = DEVIATIONS * squares.sqrt()
+    return out.sqrt_().mul_(DEVIATIONS * inputs["scale"])
 
 
-def _compare(name: str, tolerance: Tolerance) -> Compare:
-    """By the tolerance, against the rule itself or against the one on rounded q and k.
+def _compare_out(
+    got: torch.Tensor, wanted: torch.Tensor, inputs: Mapping[str, Any], _outputs: Mapping[str, Any]
+) -> Judgement:
+    """Against the rule itself; where that does not fit, against the one on rounded q and k."""
+    judgement = within(_OUT, got, wanted)
+    if judgement.ok:
+        return judgement
+    rounded = on_rounded_keys(inputs)
+    other = within(_OUT, _closer(got, rounded.out, rounded.out_moved), rounded.out)
+    return other if other.ok else judgement
 
-    A quotient beside a tie is rounded to either side, by how the norm was summed: what that changes
-    is no error.
-    """
 
-    def compare(
-        got: torch.Tensor,
-        wanted: torch.Tensor,
-        inputs: Mapping[str, Any],
-        _outputs: Mapping[str, Any],
-    ) -> Judgement:
-        """The rule itself first; the other one only where that does not fit."""
-        judgement = within(tolerance, got, wanted)
-        if judgement.ok:
-            return judgement
-        own = {key: value for key, value in inputs.items() if key != "rows"}
-        if "rows" in inputs:
-            own = _of_sequences(own, inputs["rows"])
-        rounded, moved = rounded_reference(own)[name], _moved_by_ties(own)[name]
-        other = within(tolerance, _closer(got, rounded, moved), rounded)
-        return other if other.ok else judgement
+def _compare_state(
+    got: torch.Tensor, wanted: torch.Tensor, inputs: Mapping[str, Any], _outputs: Mapping[str, Any]
+) -> Judgement:
+    """As outputs, but some rows of the pool at a time: it may be most of the memory."""
+    judgement = within(_STATE, got, wanted)
+    if judgement.ok:
+        return judgement
+    rounded = on_rounded_keys(inputs)
+    other = close_in_parts(_STATE, _parts_of_pool(got, wanted, rounded), wanted.shape)
+    return other if other.ok else judgement
 
-    return compare
+
+def _parts_of_pool(
+    got: torch.Tensor, wanted: torch.Tensor, rounded: _Rounded
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Got, without what ties may change, and wanted on rounded keys."""
+    import torch
+
+    places = torch.full((len(wanted),), -1, device=wanted.device)
+    places[rounded.rows] = torch.arange(len(rounded.rows), device=wanted.device)
+    step = max(1, POOL_VALUES // wanted[:1].numel())
+    slices = (torch.split(x, step) for x in (places, got, wanted))
+    for mine, ours, right in zip(*slices, strict=True):
+        written, own = mine >= 0, right.clone()
+        moved = rounded.states_moved.new_zeros(right[..., :1, :].shape)
+        own[written], moved[written] = (
+            x[mine[written]] for x in (rounded.states, rounded.states_moved)
+        )
+        yield _closer(ours, own, moved), own
+
+
+POOL_VALUES = 1 << 24
+"""Values of the pool judged at a time."""
 
 
 def _closer(got: torch.Tensor, wanted: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
@@ -320,8 +366,8 @@ _STATE_WHY = (
 )
 _STATE = Tolerance("close", atol=1e-3, rtol=5e-3, rms=7e-4, row_rms=1e-3, why=_STATE_WHY)
 OUTPUTS = {
-    "out": Output("bfloat16", _OUT, _compare("out", _OUT)),
-    "state": Output("float32", _STATE, _compare("state", _STATE)),
+    "out": Output("bfloat16", _OUT, _compare_out),
+    "state": Output("float32", _STATE, _compare_state),
 }
 TASK = Task(
     inputs,

@@ -1,12 +1,13 @@
 """Whether an output is right: got against wanted, by the output's own rule.
 
-Large tensors are judged in slices, so that the copies in fp64 stay small.
+Large tensors are judged in parts, so that the copies in fp64 stay small.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from solscope.operators.task import Judgement, Output, Tolerance
@@ -62,51 +63,113 @@ def both(first: Judgement, second: Judgement) -> Judgement:
 
 
 def _slices(
-    got: torch.Tensor, wanted: torch.Tensor
+    got: torch.Tensor, wanted: torch.Tensor, step: int = _SLICE
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """Start, got and wanted of each slice of the flattened tensors."""
     flat_got, flat_wanted = got.reshape(-1), wanted.reshape(-1)
-    for start in range(0, flat_wanted.numel(), _SLICE):
-        yield start, flat_got[start : start + _SLICE], flat_wanted[start : start + _SLICE]
+    for start in range(0, flat_wanted.numel(), step):
+        yield start, flat_got[start : start + step], flat_wanted[start : start + step]
 
 
 def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
+    width = 1 if tolerance.row_rms is None else _width(wanted)
+    step = max(1, _SLICE // width) * width
+    parts = ((ours, right) for _, ours, right in _slices(got, wanted, step))
+    return close_in_parts(tolerance, parts, wanted.shape)
+
+
+@dataclass
+class _Sums:
+    """What the parts of an output add up to."""
+
+    values: int = 0
+    outside: int = 0
+    worst: float = 0.0
+    worst_at: int = 0
+    squared_error: float = 0.0
+    squared_wanted: float = 0.0
+    fourth_power: float = 0.0
+    squared_rounding: float = 0.0
+    wrong_rows: int = 0
+    first_row: int | None = None
+    unit: float = 0.0
+    """Largest relative error of rounding to what the solution returned; 0 for 32 bits and more."""
+
+    @property
+    def rms(self) -> float:
+        """The relative error."""
+        if not self.squared_wanted:
+            return _zero_or_inf(self.squared_error)
+        return float((self.squared_error / self.squared_wanted) ** 0.5)
+
+
+def close_in_parts(
+    tolerance: Tolerance,
+    parts: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    shape: Sequence[int],
+) -> Judgement:
+    """As `within`, of an output of this shape whose got and wanted come in parts, in order.
+
+    For what need not be in memory as a whole. Where rows are judged, a part has whole ones.
+    """
+    sums, width = _Sums(), shape[-1] if len(shape) else 1
+    for ours, right in parts:
+        _add(sums, tolerance, ours.reshape(-1), right.reshape(-1), width)
+    reasons = _reasons(sums, tolerance, shape)
+    return Judgement(
+        ok=not reasons, max_error=sums.worst, rms_error=sums.rms, reason=", ".join(reasons)
+    )
+
+
+def _add(
+    sums: _Sums, tolerance: Tolerance, ours: torch.Tensor, right: torch.Tensor, width: int
+) -> None:
     import torch
 
-    outside, worst, worst_at = 0, 0.0, 0
-    squared_error = squared_wanted = fourth_power = squared_rounding = 0.0
-    for start, ours, right in _slices(got, wanted):
-        a, b = ours.double(), right.double()
-        finite = torch.isfinite(b)
-        same = (a == b) | (a.isnan() & b.isnan())
-        error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(nan=_INF, posinf=_INF)
-        off = (error > tolerance.atol + tolerance.rtol * b.abs()) | (~finite & ~same)
-        outside += int(off.sum())
-        largest, row = error.max(0)
-        if float(largest) > worst:
-            worst, worst_at = float(largest), start + int(row)
-        squared_error += float((error * error).sum())
-        squares = torch.where(finite, b * b, 0.0)
-        squared_wanted += float(squares.sum())
-        fourth_power += float(squares.square().sum())
-        squared_rounding += _squared_rounding(b, ours.dtype)
-    rms = (squared_error / squared_wanted) ** 0.5 if squared_wanted else _zero_or_inf(squared_error)
-    total = wanted.numel()
-    reasons = []
-    if outside > (1 - tolerance.matched) * total:
-        limit = f"{tolerance.atol:.2g} + {tolerance.rtol:.2g} |wanted|"
-        reasons.append(f"{outside} of {total} values are off by more than {limit}")
-    if tolerance.rms is not None:
-        rounding = squared_rounding / squared_wanted if squared_wanted else 0.0
-        by_chance = tolerance.rms * _leeway(squared_wanted, fourth_power)
-        limit_rms = math.hypot(by_chance, _excess(rounding, got.dtype))
-        if not rms <= limit_rms:
-            reasons.append(f"relative RMS error {rms:.2g} is over {limit_rms:.2g}")
+    a, b = ours.double(), right.double()
+    finite = torch.isfinite(b)
+    same = (a == b) | (a.isnan() & b.isnan())
+    error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(nan=_INF, posinf=_INF)
+    off = (error > tolerance.atol + tolerance.rtol * b.abs()) | (~finite & ~same)
+    sums.outside += int(off.sum())
+    largest, row = error.max(0)
+    if float(largest) > sums.worst:
+        sums.worst, sums.worst_at = float(largest), sums.values + int(row)
+    sums.squared_error += float((error * error).sum())
+    squares = torch.where(finite, b * b, 0.0)
+    sums.squared_wanted += float(squares.sum())
+    sums.fourth_power += float(squares.square().sum())
+    sums.squared_rounding += _squared_rounding(b, ours.dtype)
+    sums.unit = UNIT.get(str(ours.dtype).removeprefix("torch."), 0.0)
     if tolerance.row_rms is not None:
-        reasons += _wrong_rows(tolerance.row_rms, tolerance.atol / 10, got, wanted)
+        wrong = _wrong_rows(tolerance, a.reshape(-1, width), b.reshape(-1, width))
+        count = int(wrong.sum())
+        if count and sums.first_row is None:
+            sums.first_row = sums.values // width + int(wrong.int().argmax())
+        sums.wrong_rows += count
+    sums.values += right.numel()
+
+
+def _reasons(sums: _Sums, tolerance: Tolerance, shape: Sequence[int]) -> list[str]:
+    total, reasons = sums.values, []
+    if sums.outside > (1 - tolerance.matched) * total:
+        limit = f"{tolerance.atol:.2g} + {tolerance.rtol:.2g} |wanted|"
+        reasons.append(f"{sums.outside} of {total} values are off by more than {limit}")
+    if tolerance.rms is not None:
+        squares = sums.squared_wanted
+        by_chance = tolerance.rms * _leeway(squares, sums.fourth_power)
+        rounding = sums.squared_rounding / squares if squares else 0.0
+        limit_rms = math.hypot(by_chance, _excess(rounding, sums.unit))
+        if not sums.rms <= limit_rms:
+            reasons.append(f"relative RMS error {sums.rms:.2g} is over {limit_rms:.2g}")
+    if sums.first_row is not None:
+        width = shape[-1]
+        rows = f"{sums.wrong_rows} of {total // width} rows"
+        where = _place(sums.first_row * width, shape)
+        reasons.append(f"{rows} are off by over {tolerance.row_rms:.2g} RMS, first {where}")
     if reasons:
-        reasons.append(f"worst {worst:.3g} at {_place(worst_at, wanted)}")
-    return Judgement(ok=not reasons, max_error=worst, rms_error=rms, reason=", ".join(reasons))
+        reasons.append(f"worst {sums.worst:.3g} at {_place(sums.worst_at, shape)}")
+    return reasons
 
 
 def _squared_rounding(wanted: torch.Tensor, dtype: torch.dtype) -> float:
@@ -119,13 +182,12 @@ def _squared_rounding(wanted: torch.Tensor, dtype: torch.dtype) -> float:
     return float(error.square().sum())
 
 
-def _excess(mean_square: float, dtype: torch.dtype) -> float:
+def _excess(mean_square: float, unit: float) -> float:
     """By how much rounding these very values is worse than rounding values of all sizes, as RMS.
 
     Values of few bits times a factor just above a power of two, such as a row that is normalized,
     all round down: the mean square is up to 2.1 times the usual one.
     """
-    unit = UNIT.get(str(dtype).removeprefix("torch."), 0.0)
     return float(max(0.0, mean_square - (RMS_OF_UNIT * unit) ** 2) ** 0.5)
 
 
@@ -146,23 +208,14 @@ def _width(tensor: torch.Tensor) -> int:
     return tensor.shape[-1] if tensor.ndim else 1
 
 
-def _wrong_rows(limit: float, slack: float, got: torch.Tensor, wanted: torch.Tensor) -> list[str]:
-    """One reason if the relative RMS error of any row of the last dimension is over the limit."""
-    width = _width(wanted)
-    rows_got, rows_wanted = got.reshape(-1, width), wanted.reshape(-1, width)
-    step, wrong, first = max(1, _SLICE // width), 0, None
-    for start in range(0, len(rows_wanted), step):
-        a, b = rows_got[start : start + step].double(), rows_wanted[start : start + step].double()
-        error = (a - b).masked_fill_(a == b, 0.0).square_().mean(-1).sqrt_()
-        outside = ~(error <= limit * b.square_().mean(-1).sqrt_() + slack)
-        count = int(outside.sum())
-        if count and first is None:
-            first = start + int(outside.int().argmax())
-        wrong += count
-    if first is None:
-        return []
-    where = _place(first * width, wanted)
-    return [f"{wrong} of {len(rows_wanted)} rows are off by over {limit:.2g} RMS, first {where}"]
+def _wrong_rows(tolerance: Tolerance, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Whether the relative RMS error of each row is over the limit."""
+    assert tolerance.row_rms is not None
+    error = (a - b).masked_fill_(a == b, 0.0).square_().mean(-1).sqrt_()
+    wrong: torch.Tensor = ~(
+        error <= tolerance.row_rms * b.square().mean(-1).sqrt_() + tolerance.atol / 10
+    )
+    return wrong
 
 
 def exactly(got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
@@ -181,7 +234,7 @@ def exactly(got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
             first = start + int(wrong.int().argmax()) if first is None else first
     reason = ""
     if first is not None:
-        where = _place(first, wanted)
+        where = _place(first, wanted.shape)
         reason = f"{differing} of {wanted.numel()} values differ, the first at {where}"
     return Judgement(ok=not differing, max_error=worst, reason=reason)
 
@@ -207,7 +260,7 @@ def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
     rms = (squared_error / squared_wanted) ** 0.5 if squared_wanted else _zero_or_inf(squared_error)
     total, reasons = wanted.numel(), []
     if further:
-        where = _place(place or 0, wanted)
+        where = _place(place or 0, wanted.shape)
         reasons.append(f"{further} of {total} codes are off by more than one, the first at {where}")
     limit = 1 - tolerance.matched
     if tolerance.worst_row is not None:
@@ -233,10 +286,10 @@ def _zero_or_inf(squared_error: float) -> float:
     return 0.0 if squared_error == 0 else _INF
 
 
-def _place(flat: int, tensor: torch.Tensor) -> str:
+def _place(flat: int, shape: Sequence[int]) -> str:
     """Index of a flat position, `[3, 17]`."""
     index = []
-    for size in reversed(tensor.shape):
+    for size in reversed(shape):
         index.append(flat % size)
         flat //= size
     return str(index[::-1])
