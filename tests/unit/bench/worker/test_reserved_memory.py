@@ -28,7 +28,9 @@ class Timer:
         return reply, [call(index) for index, _ in order]
 
 
-def test_memory_of_all_outputs_is_taken_poisoned_and_given_back_before_the_first_call() -> None:
+def test_memory_of_all_outputs_is_taken_poisoned_and_given_back_before_the_first_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log: list[Any] = []
     taken: list[Any] = []
 
@@ -39,7 +41,7 @@ def test_memory_of_all_outputs_is_taken_poisoned_and_given_back_before_the_first
         return tensor
 
     worker = Worker(torch, [])
-    worker.torch = SimpleNamespace(empty=empty, uint8=torch.uint8)
+    monkeypatch.setattr(worker, "torch", SimpleNamespace(empty=empty, uint8=torch.uint8))
     worker.timer = Timer(log)
     worker.sets = [{}, {}]
     worker.outputs.wanted = ["out"]
