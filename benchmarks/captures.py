@@ -25,7 +25,7 @@ import zstandard
 import solscope
 from solscope.attribution import Attributed, attribute
 from solscope.attribution.borrow import with_replays
-from solscope.attribution.companions import companion_files
+from solscope.attribution.companion_files import companion_files
 from solscope.events import json_list
 from solscope.views.costs import find_calls
 

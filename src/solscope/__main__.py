@@ -14,6 +14,9 @@ def main() -> None:
     # By default the collector walks everything imported a hundred times before a command has begun.
     gc.set_threshold(COLLECT_EVERY, 50, 50)
     try:
+        from solscope.late import STANDARD, import_on_first_use
+
+        import_on_first_use(STANDARD)
         from solscope.cli import main as run_program
 
         run_program()

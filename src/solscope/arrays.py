@@ -7,10 +7,10 @@ commands compute, and no array here is masked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -54,15 +54,14 @@ def pick(table: pl.DataFrame, rows: pl.Series, columns: Iterable[str]) -> pl.Dat
 
 
 def numbers(rows: pl.Series) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Row numbers as an array, in which null is -1."""
+    """Row numbers as an array, in which null is -1; NumPy looks up fastest by 64 bits."""
     values = rows.to_numpy()  # of floats where there are nulls
     if rows.null_count():
         values = np.where(np.isnan(values), -1, values)
     return values.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(msgspec.Struct, frozen=True):
     """A text for each row, or none, as a number."""
 
     codes: np.ndarray[Any, np.dtype[np.int64]]
@@ -70,23 +69,22 @@ class Texts:
     """Distinct texts, by code."""
 
     def take(self, rows: np.ndarray[Any, np.dtype[np.int64]] | slice) -> Texts:
-        """Those of some rows."""
+        """Those of some rows; distinct texts that none of them has stay."""
         return Texts(self.codes[rows], self.known)
 
+    def used(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Codes of the distinct texts that some row has, in ascending order."""
+        return np.flatnonzero(np.bincount(self.codes, minlength=len(self.known)))
 
-def texts_of(column: pl.Series, rows: np.ndarray[Any, np.dtype[np.int64]] | None = None) -> Texts:
-    """The texts of a column, or of some of its rows, each looked up once; null is one of them."""
+
+def texts_of(column: pl.Series) -> Texts:
+    """The texts of a column, each looked up once; null is one of them."""
     if column.dtype not in (pl.Categorical, pl.Enum):
         column = column.cast(pl.Categorical())
-    physical = column.to_physical()
-    codes = numbers(physical) if physical.null_count() else physical.to_numpy()
-    if rows is None:
-        rows = np.arange(codes.size)
-    else:
-        codes = codes[rows]
+    codes = numbers(column.to_physical())
     # A row for each code that occurs; which one does not matter. The last is for -1, null.
     row = np.full(int(codes.max()) + 2 if codes.size else 1, -1, dtype=np.int64)
-    row[codes] = rows
+    row[codes] = np.arange(codes.size)
     present = np.flatnonzero(row >= 0)
     known = take(column, series("", row[present])).cast(pl.String).to_list()
     row[present] = np.arange(present.size)
@@ -103,7 +101,7 @@ def holds(names: pl.Series, test: Callable[[pl.Series], pl.Series]) -> pl.Series
         answer = np.zeros(names.len(), dtype=bool)
         answer[present.to_numpy()] = matched
         return series("", answer).set(~present, None)
-    codes = names.to_physical().to_numpy()
+    codes = numbers(names.to_physical())
     if not codes.size:
         return pl.Series(dtype=pl.Boolean)
     # A row for each code that occurs; which one does not matter.

@@ -25,13 +25,18 @@ def compiled(source: Path, made_by: str, make: Callable[[str], Any]) -> Any:
 
     `made_by` is the file of the module that defines `make`.
     """
-    place = source.parent / "__pycache__" / f"{source.name}.json"
     key = [*_identity(source), *_identity(Path(made_by))]
+    return kept(source, key, lambda: make(source.read_text(encoding="utf-8")))
+
+
+def kept(beside: Path, key: Any, make: Callable[[], Any]) -> Any:
+    """`make()`, or what it returned before for the same `key`; both must be plain JSON."""
+    place = beside.parent / "__pycache__" / f"{beside.name}.json"
     with contextlib.suppress(OSError, ValueError, TypeError):  # msgspec errors are ValueErrors
         stamp, value = msgspec.json.decode(place.read_bytes())
         if stamp == key:
             return value
-    value = make(source.read_text(encoding="utf-8"))
+    value = make()
     if not sys.dont_write_bytecode:
         with contextlib.suppress(OSError, UsageError):
             place.parent.mkdir(exist_ok=True)

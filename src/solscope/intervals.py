@@ -59,13 +59,23 @@ def _begun_before(start: Int64s, times: Int64s) -> Int64s:
     if times.ndim == 1 and start.size < times.size and (times[1:] >= times[:-1]).all():
         # Fewer searches: for each start the first point that is not before it.
         first = np.searchsorted(times, start, side="left")
-        return np.cumsum(np.bincount(first, minlength=times.size + 1)[:-1])
+        points = np.diff(first, prepend=0, append=times.size)
+        return np.repeat(np.arange(start.size + 1), points)
     return np.searchsorted(start, times, side="right")
 
 
 def overlap(start: Int64s, end: Int64s, cover: Intervals) -> Int64s:
     """How much of each interval `cover` covers."""
-    return covered_before(cover, end) - covered_before(cover, start)
+    if cover.start.size == 0 or start.ndim != 1:
+        return covered_before(cover, end) - covered_before(cover, start)
+    # Most intervals end before the next one of the cover begins.
+    begun = _begun_before(cover.start, start)
+    last = np.append(np.iinfo(np.int64).min, cover.end)[begun]
+    covered: Int64s = np.minimum(end, last) - np.minimum(start, last)
+    following = np.append(cover.start, np.iinfo(np.int64).max)[begun]
+    rest = np.flatnonzero((end > following) | (end < start))
+    covered[rest] = covered_before(cover, end[rest]) - covered_before(cover, start[rest])
+    return covered
 
 
 def alone(start: Int64s, end: Int64s) -> Int64s:

@@ -7,7 +7,6 @@ that it imports.
 from __future__ import annotations
 
 import re
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +44,8 @@ def search_limit(seconds: float) -> Iterator[None]:
     Python's expressions can take time that doubles with every character, as `(a+)+$` does. A search
     looks for signals now and then, and only the main thread gets them: others are not limited.
     """
+    import signal
+
     if (
         not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()

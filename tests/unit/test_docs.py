@@ -21,7 +21,7 @@ import pytest
 
 import solscope
 from solscope import environment, events
-from solscope.attribution.roles import GROUPS, ROLES
+from solscope.attribution.role_names import GROUPS, ROLES
 from solscope.attribution.rule_set import Explanation, Match
 from solscope.attribution.rules import CATEGORIES, Rule
 from solscope.bench import audit

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from solscope.arrays import take
+from solscope.attribution.columns import BORROWED, INPUTS, LENT
 from solscope.attribution.graphs import replayed
 from solscope.attribution.inner_inputs import inputs_of
 from solscope.attribution.twins import by_stream, find_twins
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
 
 HOW = pl.Enum(["sequence", "companion", "same_kernel"])
 """How an operator was borrowed."""
-INPUTS = {
-    "dims": "input_dims",
-    "types": "input_types",
-    "strides": "input_strides",
-    "concrete": "concrete_inputs",
-}
-"""What is borrowed beside the operator, and its column in the event table."""
-LENT = ("op", *INPUTS)
-BORROWED = tuple(f"{name}_borrowed" for name in LENT)
 _CALL = ("signature", "call_turn", "call_kernels")
 """Number of the operator and its inputs; which kernel of its call; how many kernels that has."""
 _OFFER = (*LENT, *_CALL)

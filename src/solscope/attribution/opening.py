@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -11,9 +10,9 @@ import msgspec
 
 from solscope.attribution import Attributed, attribute
 from solscope.attribution.classify import load_rules
-from solscope.attribution.companions import companion_files
 from solscope.attribution.rule_set import RuleSet
 from solscope.cache import background
+from solscope.cache.digest import blake2b
 from solscope.cache.entries import entry_key
 from solscope.profile import Profile
 from solscope.readers import ReadOptions, opening
@@ -43,6 +42,8 @@ class Companions:
 
     def _of(self, rank: int | None) -> list[str]:
         if rank not in self._files:
+            from solscope.attribution.companion_files import companion_files
+
             self._files[rank] = companion_files(self._given, rank)
         return self._files[rank]
 
@@ -77,28 +78,36 @@ def attribute_opened(
     after_reading: Callable[[], None] | None = None,
 ) -> Attributed:
     """The same for a profile that is being opened."""
+    # What depends on one file is taken from the cache while a thread may load its profile.
+    cached = _cached(main, rules, []) if companions is None else None
     profile = main.profile()
     rank = profile.metadata.rank
     twins = [] if companions is None else companions.openings(rank)
     if after_reading is not None:
         after_reading()
-    given = {"profile": profile, "rules": rules}
-    key = _key(rules, main, twins, Opening.known_key)
-    if main.entries is not None and key is not None:
-        cached = main.entries.get(key, Attributed, given)
-        if cached is not None:
-            return cached
+    if companions is not None:
+        cached = _cached(main, rules, twins)
+    if cached is not None:
+        return replace(cached, profile=profile)
     lent = [] if companions is None else list(companions.profiles(rank))
     result = attribute(profile, rules, lent)
 
     def store() -> None:
         key = _key(rules, main, twins, Opening.key)
         if main.entries is not None and key is not None:
-            main.entries.put(key, result, given)
+            main.entries.put(key, result, {"profile": profile, "rules": rules})
 
     if main.entries is not None:
         background.submit(store)
     return result
+
+
+def _cached(main: Opening, rules: RuleSet, twins: Sequence[Opening]) -> Attributed | None:
+    """What the cache has of these files; its `profile` is for the caller to fill in."""
+    key = _key(rules, main, twins, Opening.known_key)
+    if main.entries is None or key is None:
+        return None
+    return main.entries.get(key, Attributed, {"profile": None, "rules": rules})
 
 
 def unreported(options: ReadOptions | None) -> ReadOptions | None:
@@ -116,5 +125,5 @@ def _key(
     mine, others = key_of(main), [key_of(twin) for twin in twins]
     if mine is None or None in others:
         return None
-    digest = hashlib.blake2b(msgspec.json.encode(rules.rules), digest_size=16).hexdigest()
+    digest = blake2b(msgspec.json.encode(rules.rules), digest_size=16).hexdigest()
     return entry_key("attributed", mine, digest, *others)

@@ -36,7 +36,8 @@ from solscope.attribution.module_roles import module_votes
 from solscope.attribution.modules import Tree, module_layers, module_paths
 from solscope.attribution.patterns import doubts_about
 from solscope.attribution.products import Product, products_of
-from solscope.attribution.roles import OTHER, Named, epilogue_roles, layer_roles, prologue_roles
+from solscope.attribution.role_names import OTHER
+from solscope.attribution.roles import Named, epilogue_roles, layer_roles, prologue_roles
 from solscope.attribution.sections import Layer
 from solscope.attribution.sequence import PRODUCTS, Letter, units
 from solscope.attribution.stacks import Stacks

@@ -18,7 +18,6 @@ states how long each of its steps took (`readers/behavior_csv.py`) has no last s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -68,8 +67,7 @@ class StepBasis(msgspec.Struct, frozen=True):
     """Mean step time of the outliers; null without any."""
 
 
-@dataclass(frozen=True)
-class UsualSteps:
+class UsualSteps(msgspec.Struct, frozen=True):
     """The usual steps of one phase, and the others with what sets them apart."""
 
     phase: str | None

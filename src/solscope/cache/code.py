@@ -6,7 +6,6 @@ stale, and not from their content: that costs ten times as much, in every comman
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from functools import cache
@@ -14,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from solscope._version import __version__
+from solscope.cache.digest import blake2b
 
 PACKAGE = Path(__file__).resolve().parents[1]
 PARTS = ("_native", "attribution", "cache", "hardware", "operators", "readers")
@@ -39,7 +39,7 @@ def program_version() -> str:
 
 def _version_of(files: list[tuple[str, int, int]]) -> str:
     about = (__version__, _polars_version(), sys.version_info[:2], os.environ.get("SOLSCOPE_CORE"))
-    return hashlib.blake2b(repr((about, sorted(files))).encode(), digest_size=16).hexdigest()
+    return blake2b(repr((about, sorted(files))).encode(), digest_size=16).hexdigest()
 
 
 def _polars_version() -> str:

@@ -9,11 +9,11 @@ entry can exist, and the digest can wait until the answer is given.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from pathlib import Path
 
+from solscope.cache.digest import blake2b
 from solscope.cache.settings import make_private
 from solscope.files import new_file
 from solscope.patterns import lazy_pattern
@@ -53,7 +53,7 @@ class FileState:
 
     def digest(self) -> str | None:
         """The digest of the content; null when the file may have changed since."""
-        content = hashlib.blake2b(digest_size=32)
+        content = blake2b(digest_size=32)
         try:
             with self._path.open("rb", buffering=0) as file:
                 while block := file.read(BLOCK_BYTES):
@@ -103,7 +103,7 @@ def _identity(stat: os.stat_result) -> tuple[int, ...]:
 
 
 def _name(kind: str, about: bytes) -> str:
-    return f"{kind}-{hashlib.blake2b(about, digest_size=16).hexdigest()}"
+    return f"{kind}-{blake2b(about, digest_size=16).hexdigest()}"
 
 
 def _recall(place: Path) -> str | None:

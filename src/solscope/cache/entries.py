@@ -8,17 +8,17 @@ process that reads an entry while another deletes it has a miss.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from solscope.cache.digest import blake2b
 from solscope.cache.listing import ENTRIES, INDEX, MANIFEST, WORK, owned, stored
 from solscope.cache.removal import remove, work_folder
 from solscope.cache.settings import Settings, make_private
-from solscope.cache.tables import UnfitError, Value, dump, load
+from solscope.cache.tables import Files, UnfitError, Value, dump, fetch, load
 from solscope.errors import SolscopeError
 
 UNUSED_S = 30 * 24 * 3600
@@ -41,11 +41,24 @@ class Entries:
         """Folder of the digests of files."""
         return self._folder / INDEX
 
-    def get(self, key: str, kind: type[Value], given: Mapping[str, object]) -> Value | None:
-        """The value, when it is there and whole."""
+    def fetch(self, key: str) -> Files | None:
+        """The files of an entry, for `get`; null unless they are there and whole."""
+        try:
+            return fetch(key, self._place(key))
+        except (OSError, ValueError, UnfitError):  # `get` will see it and say what it means
+            return None
+
+    def get(
+        self,
+        key: str,
+        kind: type[Value],
+        given: Mapping[str, object],
+        fetched: Files | None = None,
+    ) -> Value | None:
+        """The value, when it is there and whole; `fetched` are its files, if they were read."""
         place = self._place(key)
         try:
-            value = load(kind, key, place, given)
+            value = load(kind, fetched or fetch(key, place), given)
         except FileNotFoundError:
             return None
         except _damaged():
@@ -110,7 +123,7 @@ def _damaged() -> tuple[type[BaseException], ...]:
 
 def entry_key(*parts: object) -> str:
     """The key of what depends on these parts, each of which `repr` must tell from all others."""
-    return hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()
+    return blake2b(repr(parts).encode(), digest_size=20).hexdigest()
 
 
 def _changed_s(path: Path) -> float:

@@ -7,15 +7,15 @@ value, a third of those of most traces, are not in the file: reading them would 
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
+from solscope.cache.digest import blake2b
 from solscope.cache.listing import MANIFEST
 
 if TYPE_CHECKING:
@@ -68,12 +68,32 @@ def dump(value: Any, key: str, folder: Path, given: Mapping[str, object]) -> Non
     (folder / MANIFEST).write_bytes(f"{_digest(manifest)}\n".encode() + manifest)
 
 
-def load(kind: type[Value], key: str, folder: Path, given: Mapping[str, object]) -> Value:
-    """The value that `dump` wrote; raises when anything about it is not as it was written."""
+class Files(NamedTuple):
+    """The files of an entry, none of them damaged."""
+
+    manifest: Manifest
+    tables: dict[str, bytes]
+
+
+def fetch(key: str, folder: Path) -> Files:
+    """What `dump` wrote, as bytes; raises when it is not as it was written. Needs no Polars."""
     manifest = _read_manifest(folder / MANIFEST)
     if manifest.key != key:
         raise UnfitError("the entry of another key")
-    # Checked before any file is opened: names in a manifest are parts of paths.
+    tables = {}
+    for name, table in manifest.tables.items():
+        # Names in a manifest are parts of paths.
+        if not name.isidentifier():
+            raise UnfitError(f"{name!r} is no field")
+        tables[name] = (folder / f"{name}.parquet").read_bytes()
+        if _digest(tables[name]) != table.digest:
+            raise UnfitError(f"{name}.parquet is damaged")
+    return Files(manifest, tables)
+
+
+def load(kind: type[Value], files: Files, given: Mapping[str, object]) -> Value:
+    """The value that `dump` wrote; raises when it is of other fields or tables."""
+    manifest = files.manifest
     if {*manifest.tables, *manifest.values} != _names(kind) - {*given}:
         raise UnfitError("other fields than were asked for")
     types = get_type_hints(kind)
@@ -81,7 +101,7 @@ def load(kind: type[Value], key: str, folder: Path, given: Mapping[str, object])
         name: msgspec.json.decode(text, type=types[name]) for name, text in manifest.values.items()
     }
     for name, table in manifest.tables.items():
-        values[name] = _read_table(table, folder / f"{name}.parquet")
+        values[name] = _read_table(table, name, files.tables[name])
     return kind(**values, **given)
 
 
@@ -123,19 +143,17 @@ def _parquet(table: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def _read_table(expected: Table, path: Path) -> pl.DataFrame:
+def _read_table(expected: Table, name: str, data: bytes) -> pl.DataFrame:
     import polars as pl
 
-    data = path.read_bytes()
-    if _digest(data) != expected.digest:
-        raise UnfitError(f"{path.name} is damaged")
     table = pl.read_parquet(io.BytesIO(data))
     if expected.unused:
         lengths = table.to_series().chunk_lengths()
-        for name, dtype in pl.read_parquet_schema(io.BytesIO(expected.unused)).items():
-            table.insert_column([*expected.dtypes].index(name), _nothing(name, dtype, lengths))
+        for column, dtype in pl.read_parquet_schema(io.BytesIO(expected.unused)).items():
+            empty = _nothing(column, dtype, lengths)
+            table.insert_column([*expected.dtypes].index(column), empty)
     if _dtypes(table) != expected.dtypes or table.height != expected.rows:
-        raise UnfitError(f"{path.name} has other columns or rows than were written")
+        raise UnfitError(f"{name}.parquet has other columns or rows than were written")
     return table
 
 
@@ -151,7 +169,7 @@ def _nothing(name: str, dtype: pl.DataType, lengths: list[int]) -> pl.Series:
 
 
 def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 def _dtypes(table: pl.DataFrame) -> dict[str, str]:

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from solscope.late import functions_on_first_use, import_on_first_use
+
 LATE = ("importlib.metadata", "json", "subprocess")
 """Modules of the standard library that Polars imports for cloud storage and Iceberg tables, and
 uses only when it is asked for these. Together they take an eighth of its import."""
+CONNECTORS = (
+    "polars.catalog.unity",
+    *("polars.io.clipboard", "polars.io.database", "polars.io.delta"),
+    *("polars.io.external_reader.api", "polars.io.iceberg", "polars.io.lance"),
+    "polars.io.spreadsheet",
+)
+"""Modules of Polars for catalogs, databases, spreadsheets and table formats, of which no command
+uses one. Together they take a sixth of its import."""
 DOCSTRINGS = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
 """Modules of NumPy that only attach docstrings to what is written in C, which no command shows.
 They take a tenth of its import."""
-
+ALGEBRA = "numpy.linalg"
+"""Linear algebra, a tenth of NumPy's import, which asks for four functions."""
 TYPES = "numpy._typing"
 """Names for type checkers, a sixth of NumPy's import, which asks for one of them."""
 
@@ -46,7 +56,8 @@ def import_numpy() -> None:
             empty[TYPES] = _Types(TYPES)
         sys.modules.update(empty)
         try:
-            import_module("numpy")
+            with functions_on_first_use((ALGEBRA,)):
+                import_module("numpy")
         finally:
             del os.environ[limit]
             for name in empty:
@@ -60,41 +71,18 @@ def import_polars(*, small: bool = False) -> None:
     takes longer than what they do. Processes that are started later get theirs.
     """
     if "polars" not in sys.modules:
-        for name in LATE:
-            if name not in sys.modules:
-                _import_on_first_use(name)
+        import_on_first_use(LATE)
         limit = "POLARS_MAX_THREADS"
         if not small or limit in os.environ:
-            import_module("polars")
+            _import_polars()
             return
         os.environ[limit] = "1"
         try:
-            import_module("polars").thread_pool_size()  # which starts the threads
+            _import_polars().thread_pool_size()  # which starts the threads
         finally:
             del os.environ[limit]
 
 
-class _Late(ModuleType):
-    """Stands for a module until one of its attributes is asked for."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_load(self), name)
-
-
-_lock = threading.RLock()
-
-
-def _import_on_first_use(name: str) -> None:
-    late = sys.modules[name] = _Late(name)
-    package, _, child = name.rpartition(".")
-    if package:
-        # As an import would; whoever asks the package for the module must find it.
-        setattr(import_module(package), child, late)
-
-
-def _load(late: _Late) -> ModuleType:
-    """The module itself, which takes the place of what stood for it."""
-    with _lock:
-        if sys.modules.get(late.__name__) is late:
-            del sys.modules[late.__name__]
-        return import_module(late.__name__)
+def _import_polars() -> ModuleType:
+    with functions_on_first_use(CONNECTORS):
+        return import_module("polars")

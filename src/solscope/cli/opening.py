@@ -30,6 +30,8 @@ PROGRESS_FROM_BYTES = 8 << 20
 """Smaller files are read too fast for a progress bar."""
 SMALL_BYTES = 1 << 20
 """Up to this size of its file, a profile is computed on by one thread of Polars."""
+ATTRIBUTION = ("solscope.attribution.stages",)
+"""Modules that a profile needs which is not in the cache; imported while it is read."""
 UNMATCHED_REASONS = 3
 """How many reasons why replays took nothing from a companion are printed."""
 
@@ -133,7 +135,7 @@ def open_attributed(
         from solscope.attribution.classify import load_rules
         from solscope.attribution.opening import Companions, attribute_opened
 
-        for name in uses:
+        for name in (*uses, *(() if main.was_read else ATTRIBUTION)):
             import_module(name)
         lent = None if companion is None else Companions(companion, options)
         attributed = attribute_opened(main, load_rules(how.rule_files), lent)
@@ -187,7 +189,7 @@ def _note_differences(attributed: Attributed, model: Model) -> None:
 
 def _suggest_captures(path: str, attributed: Attributed) -> None:
     """Say on stderr that recordings of graph captures lie beside a profile that replays graphs."""
-    from solscope.attribution.companions import captures_beside
+    from solscope.attribution.companion_files import captures_beside
     from solscope.text import clean
     from solscope.views.costs import replays_graphs
 

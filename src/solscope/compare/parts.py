@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import msgspec
 import polars as pl
 
-from solscope.attribution.roles import OTHER
+from solscope.attribution.role_names import OTHER
 from solscope.compare.units import Unit
 from solscope.names import short_name
 

@@ -17,7 +17,8 @@ the public data behind the suite states it, which in places is not a bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from solscope.operators.calls.call import CallRule
 from solscope.operators.cost import (
@@ -50,11 +51,10 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class CostModel:
+class CostModel(msgspec.Struct, frozen=True):
     """The cost of one call as a function of its axes."""
 
-    function: Callable[[Axes], Cost] = field(repr=False)
+    function: Callable[[Axes], Cost]
     axes: tuple[str, ...]
     """Names of the axes that the function cannot do without."""
     optional: tuple[str, ...] = ()
@@ -73,14 +73,13 @@ def cost_model(axes: str, optional: str = "") -> Callable[[Callable[[Axes], Cost
     return declare
 
 
-@dataclass(frozen=True)
-class PublishedCost:
+class PublishedCost(msgspec.Struct, frozen=True):
     """The cost of one call as the public suite states it."""
 
-    function: Callable[[Axes], Published] = field(repr=False)
+    function: Callable[[Axes], Published]
     suite_id: str
     """Id of the operator in the suite, e.g. `atrex_030`."""
-    suite_axes: SuiteAxes = field(repr=False)
+    suite_axes: SuiteAxes
     """The operator's axes from a shape of the suite."""
 
     def __call__(self, axes: Axes) -> Published:
@@ -102,22 +101,21 @@ def in_suite(
     return declare
 
 
-@dataclass(frozen=True)
-class Operator:
+class Operator(msgspec.Struct, frozen=True):
     """One operator of the catalog."""
 
     name: str
     title: str
     category: str
     """Kernel category it belongs to (see `attribution/rules.py`)."""
-    cost: CostModel = field(repr=False)
-    published: PublishedCost | None = field(default=None, repr=False)
+    cost: CostModel
+    published: PublishedCost | None = None
     """Cost as published; null for operators not in the suite."""
-    task: Task | None = field(default=None, repr=False)
+    task: Task | None = None
     """The executable half: inputs, reference, tolerances; null where it cannot be run."""
-    expected: Callable[[Axes], Cost] | None = field(default=None, repr=False)
+    expected: Callable[[Axes], Cost] | None = None
     """Likely cost where the bound must assume the luckiest case (MoE routing); null when equal."""
-    recorded: Mapping[str, CallRule] = field(default_factory=dict, repr=False)
+    recorded: Mapping[str, CallRule] = msgspec.field(default_factory=dict)
     """How to read the axes from a recorded call, by the name under which profiles record it."""
 
     @property

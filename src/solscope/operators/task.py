@@ -15,7 +15,6 @@ place; the reference leaves its inputs alone and returns every output by name, m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -38,8 +37,7 @@ for as typical.
 """
 
 
-@dataclass(frozen=True)
-class Draw:
+class Draw(msgspec.Struct, frozen=True):
     """One random draw of inputs: equal draws give equal inputs on one kind of device."""
 
     seed: int
@@ -100,8 +98,7 @@ answers (ties, order inside a group). At sampled rows, got and wanted hold those
 inputs are whole and have one entry more, `rows`."""
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """One output: its dtype and how it is judged. Its shape is the reference's."""
 
     dtype: str
@@ -109,7 +106,7 @@ class Output:
     the name of an input: the dtype of that tensor, or the one that a string such as `out_dtype`
     names."""
     tolerance: Tolerance
-    compare: Compare | None = field(default=None, repr=False)
+    compare: Compare | None = None
     """Used in place of `tolerance` where it is set; the tie rule, in the operator's docstring."""
 
     def torch_dtype(self, inputs: Mapping[str, Any]) -> torch.dtype:
@@ -125,16 +122,15 @@ class Output:
         return dtype
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """How to make inputs for an operator, what the right outputs are, and how near is right."""
 
-    inputs: Callable[[Axes, Draw], Inputs] = field(repr=False)
-    reference: Callable[..., Outputs] = field(repr=False)
+    inputs: Callable[[Axes, Draw], Inputs]
+    reference: Callable[..., Outputs]
     """reference(**inputs) in fp32 or fp64, on the device of its inputs; outputs in their dtype
     unless that would hide an error smaller than a rounding step (then fp32)."""
     outputs: Mapping[str, Output]
-    sampled: Callable[[Inputs, torch.Tensor], Outputs] | None = field(default=None, repr=False)
+    sampled: Callable[[Inputs, torch.Tensor], Outputs] | None = None
     """sampled(inputs, rows): the outputs at these rows of dimension 0 without computing the rest,
     for shapes whose full reference takes too long and for checks of every timed call; null where
     only the full reference exists."""
@@ -144,14 +140,14 @@ class Task:
     rows: Callable[[Inputs], int] | None = None
     """rows(inputs): how many rows `sampled` may be asked for; null where that is dimension 0 of the
     first tensor of the inputs."""
-    realized: Callable[[Axes, Inputs], Axes] | None = field(default=None, repr=False)
+    realized: Callable[[Axes, Inputs], Axes] | None = None
     """realized(axes, inputs): the axes with what this draw decided (distinct experts, padded slots,
     valid tokens), so that the bound is that of the inputs at hand; null where axes say it all."""
     mutates: tuple[str, ...] = ()
     """Inputs that a solution updates in place; each is also an output of that name."""
     running: tuple[str, ...] = ()
     """Inputs that are running sums along their rows, so that no row may replace another."""
-    whole: Callable[[Inputs], Mapping[str, torch.Tensor]] | None = field(default=None, repr=False)
+    whole: Callable[[Inputs], Mapping[str, torch.Tensor]] | None = None
     """whole(inputs): by name, the rows of dimension 0 that hold data throughout, of inputs where
     others hold what nobody may read: those alone may stand in for one another."""
     unplanned: tuple[str, ...] = ()

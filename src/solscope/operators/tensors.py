@@ -8,7 +8,8 @@ element.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 _SHORT = {
     "Double": "double",
@@ -69,8 +70,7 @@ class UnclearError(Exception):
     """What was recorded does not determine a cost; the message says why."""
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(msgspec.Struct, frozen=True):
     """One recorded tensor."""
 
     shape: tuple[int, ...]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from solscope.attribution import Attributed
 from solscope.errors import InputError
 from solscope.hardware import Hardware
-from solscope.operators.from_config import Model
 from solscope.pages.details import ProfileDetails, profile_details
 from solscope.pages.severity import Severity, of_profile
 from solscope.profile import ProfileWarning
 from solscope.views.costs import CallTable, find_calls
-from solscope.views.device_time import device_times
 from solscope.views.efficiency import EfficiencyTable, efficiency_of_calls
 from solscope.views.hotspots import HotspotTable, hotspots_of_calls
 from solscope.views.hotspots.todo import ToDo, Unranked, to_do, unranked
@@ -24,11 +21,13 @@ from solscope.views.idle import CAUSES
 from solscope.views.kernels import KernelTable, kernels
 from solscope.views.lanes.base import EventTimeline
 from solscope.views.lanes.levels import event_timeline
-from solscope.views.model_check import check_model
 from solscope.views.operators import OperatorTable, hardware_of, operators_of_calls
 from solscope.views.summary import Summary, summarize
 from solscope.views.timeline import Timeline, timeline
 from solscope.views.tree import TimeNode, icicle, time_tree
+
+if TYPE_CHECKING:
+    from solscope.operators.from_config import Model
 
 MOST_KERNELS = 2_000
 """Rows in the kernel table of a page; a note says how many more `solscope kernels` lists."""
@@ -124,19 +123,19 @@ def profile_page(
     """
     card = hardware or hardware_of(attributed)
     if attributed.profile.is_aggregate or not (most_events or whole):
-        return _page(attributed, card, model, lambda: _overview(attributed))
-    # The two longest parts beside the rest: most of their time Polars and NumPy run without the
-    # interpreter. The overview follows on the thread that is ready first.
-    with ThreadPoolExecutor(2, thread_name_prefix="solscope-page") as beside:
-        events = beside.submit(event_timeline, attributed, most_events) if most_events else None
-        device_times(attributed)  # the details ask for them at once
+        parts = _Parts(_costs(attributed, card, model), summarize(attributed), _tables(attributed))
+        return _page(attributed, card, model, parts)
+    # Half of it on another thread: most of the time Polars and NumPy run without the interpreter.
+    # With more threads they wait for each other to get it back.
+    with ThreadPoolExecutor(1, thread_name_prefix="solscope-page") as beside:
+        costs = beside.submit(_costs, attributed, card, model)
         details = beside.submit(profile_details, attributed) if whole else None
-        overview = beside.submit(_overview, attributed)
-        page = _page(attributed, card, model, overview.result)
+        summary = beside.submit(summarize, attributed)
+        events = event_timeline(attributed, most_events) if most_events else None
+        tables = _tables(attributed)
+        page = _page(attributed, card, model, _Parts(costs.result(), summary.result(), tables))
         return msgspec.structs.replace(
-            page,
-            events=None if events is None else events.result(),
-            details=None if details is None else details.result(),
+            page, events=events, details=None if details is None else details.result()
         )
 
 
@@ -145,19 +144,17 @@ def _unranked(work: HotspotTable, doing: list[ToDo], summary: Summary) -> Unrank
     return unranked(work, doing, None if busy is None else busy / 100 * work.step_ms)
 
 
-class _Overview(NamedTuple):
-    """What needs no costs."""
+class _Tables(NamedTuple):
+    """What needs neither costs nor a verdict."""
 
-    summary: Summary
     timeline: Timeline
     tree: TimeNode
     icicle: TimeNode | None
     kernels: KernelTable
 
 
-def _overview(attributed: Attributed) -> _Overview:
-    return _Overview(
-        summary=summarize(attributed),
+def _tables(attributed: Attributed) -> _Tables:
+    return _Tables(
         timeline=timeline(attributed),
         tree=time_tree(attributed),
         icicle=None if attributed.profile.is_aggregate else icicle(attributed),
@@ -165,19 +162,39 @@ def _overview(attributed: Attributed) -> _Overview:
     )
 
 
+class _Costs(NamedTuple):
+    """What needs costs; all of it is missing for a summary."""
+
+    hotspots: HotspotTable | None
+    operators: OperatorTable | None
+    efficiency: EfficiencyTable | None
+
+
+def _costs(attributed: Attributed, card: Hardware | None, model: Model | None) -> _Costs:
+    if attributed.profile.is_aggregate:
+        return _Costs(None, None, None)
+    calls = find_calls(attributed, model)
+    return _Costs(
+        hotspots=hotspots_of_calls(attributed, calls, card),
+        operators=operators_of_calls(attributed, calls, card),
+        efficiency=_efficiency(attributed, calls, card),
+    )
+
+
+class _Parts(NamedTuple):
+    """What a page is made of."""
+
+    costs: _Costs
+    summary: Summary
+    tables: _Tables
+
+
 def _page(
-    attributed: Attributed,
-    card: Hardware | None,
-    model: Model | None,
-    overview: Callable[[], _Overview],
+    attributed: Attributed, card: Hardware | None, model: Model | None, parts: _Parts
 ) -> ProfilePage:
-    """The page without details and time line; `overview` is asked for when it is needed."""
-    calls = None if attributed.profile.is_aggregate else find_calls(attributed, model)
-    work = None if calls is None else hotspots_of_calls(attributed, calls, card)
+    """The page without details and time line."""
+    (work, operators, efficiency), summary, (steps, tree, layered, table) = parts
     doing = [] if work is None else to_do(work)
-    operators = None if calls is None else operators_of_calls(attributed, calls, card)
-    efficiency = _efficiency(attributed, calls, card)
-    summary, steps, tree, layered, table = overview()
     return ProfilePage(
         title=attributed.profile.path,
         summary=summary,
@@ -201,13 +218,15 @@ def _page(
 
 
 def _cost_model(attributed: Attributed, model: Model) -> CostModel:
+    from solscope.views.model_check import check_model
+
     return CostModel(model.name, check_model(attributed, model)[1])
 
 
 def _efficiency(
-    attributed: Attributed, calls: CallTable | None, card: Hardware | None
+    attributed: Attributed, calls: CallTable, card: Hardware | None
 ) -> EfficiencyTable | None:
-    if calls is None or card is None:
+    if card is None:
         return None
     try:
         return efficiency_of_calls(attributed, calls, card)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from solscope.attribution import Attributed
 from solscope.hardware import Hardware
-from solscope.operators.from_config import Model
 from solscope.pages.profile import ProfilePage, profile_page
 from solscope.views.lanes.levels import IN_REPORT
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from solscope.bench.base import ShapeResult
+    from solscope.operators.from_config import Model
     from solscope.pages.bench import BenchPage
     from solscope.pages.comparison import ComparisonPage
     from solscope.pages.diagnosis import DiagnosisPage

@@ -7,7 +7,6 @@ is imported.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from solscope.cache.digest import blake2b
 from solscope.readers import ReadOptions, opening
 from solscope.readers.opening import ONE_FILE, Opening
 
@@ -86,7 +86,7 @@ class StoredPages:
     def _digests(self) -> list[str] | None:
         """Of the files that options name, before they are used; null when one cannot be read."""
         try:
-            return [hashlib.blake2b(file.read_bytes()).hexdigest() for file in self._files]
+            return [blake2b(file.read_bytes()).hexdigest() for file in self._files]
         except OSError:
             return None
 

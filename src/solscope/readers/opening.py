@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from solscope import demo
 from solscope.cache.content import FileState
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from solscope.cache.entries import Entries
+    from solscope.cache.tables import Files
     from solscope.profile import Profile
 
+Result = TypeVar("Result")
 ONE_FILE = frozenset({"kineto", "nsys_sqlite", "nsys_stats", "rocprof"})
 """Built-in readers whose result depends on one file. `nsys_report` depends on the installed `nsys`;
 the version of readers from other packages is not known."""
@@ -52,16 +54,19 @@ class Opening:
         self._early = early
         self._started: tuple[EarlyReader, Reading] | None = None
         self._one_file = True
+        self._fetching: Future[Files | None] | None = None
         self._loading: Future[Profile | None] | None = None
 
     def start(self) -> None:
-        """Begin to read the file on a thread, unless it is cached or its reader cannot do so.
+        """Begin to read the file on a thread, or the entry of the cache that it may have.
 
         Nothing is imported that takes long, but NumPy where the scanner is the one in Python, and
         nothing is raised: the caller imports what it needs and calls `profile`, which reports what
         is wrong.
         """
-        if self._started is not None or not self._path.is_file() or self._known_digest:
+        if self.was_read:
+            self._start_fetching()
+        if self._started is not None or not self._path.is_file() or self.was_read:
             return
         try:
             reader = self._early(self._head)
@@ -70,20 +75,27 @@ class Opening:
         except SolscopeError:
             return
 
+    @property
+    def was_read(self) -> bool:
+        """Whether this file was read before, so that the profile may be in the cache."""
+        return self._known_digest is not None
+
     def start_loading(self) -> None:
         """Begin to load the profile from the cache on a thread, when it is there.
 
         For a caller that has imported Polars and has other modules to import meanwhile.
         """
         if self._loading is None and self.entries is not None and self._known_digest is not None:
-            from concurrent.futures import ThreadPoolExecutor
-
             import solscope.profile  # here, so that two threads do not import it at once
 
             assert solscope.profile
-            pool = ThreadPoolExecutor(1, thread_name_prefix="solscope-load")
-            self._loading = pool.submit(self._from_cache)
-            pool.shutdown(wait=False)
+            self._loading = _on_a_thread(self._from_cache)
+
+    def _start_fetching(self) -> None:
+        """Begin to read the files of the entry; not to decode them, which needs Polars."""
+        if self._fetching is None and self.entries is not None and self._known_digest is not None:
+            key = self._read_key(self._known_digest)
+            self._fetching = _on_a_thread(partial(self.entries.fetch, key))
 
     def __enter__(self) -> Opening:
         return self
@@ -199,7 +211,9 @@ class Opening:
             return None
         from solscope.profile import Profile
 
-        return self.entries.get(self._read_key(digest), Profile, {"path": str(self._path)})
+        fetched = None if self._fetching is None else self._fetching.result()
+        given = {"path": str(self._path)}
+        return self.entries.get(self._read_key(digest), Profile, given, fetched)
 
     def _read(self) -> Profile:
         profile = self._by_reader()
@@ -222,6 +236,15 @@ class Opening:
         digest = self._digest_of_read
         if self.entries is not None and digest is not None:
             self.entries.put(self._read_key(digest), profile, {"path": profile.path})
+
+
+def _on_a_thread(work: Callable[[], Result]) -> Future[Result]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="solscope-load")
+    future = pool.submit(work)
+    pool.shutdown(wait=False)
+    return future
 
 
 def _digest_now(path: Path, entries: Entries) -> str | None:

@@ -13,7 +13,6 @@ JSON, Markdown and text for the terminal all follow from that one declaration.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, TypedDict, TypeVar
@@ -96,7 +95,9 @@ def find_form(name: str) -> Form:
 
 def all_forms() -> dict[str, Form]:
     """Every form by name, in alphabetical order; imports what all commands print."""
-    for module in pkgutil.iter_modules(import_module(RESULTS).__path__):
+    from pkgutil import iter_modules
+
+    for module in iter_modules(import_module(RESULTS).__path__):
         import_module(f"{RESULTS}.{module.name}")
     return dict(sorted(_FORMS.items()))
 

@@ -9,15 +9,16 @@ config, what has no cost from shapes becomes calls of roles (`views/model_costs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from solscope.arrays import positions, take
 from solscope.attribution import Attributed
-from solscope.attribution.borrow import BORROWED
 from solscope.attribution.collectives import RECORD, annotated_inputs
+from solscope.attribution.columns import BORROWED
 from solscope.attribution.graphs import graph_calls
 from solscope.attribution.inner_inputs import INPUTS, inputs_of
 from solscope.errors import InputError
@@ -25,11 +26,11 @@ from solscope.events import json_list
 from solscope.operators import operator
 from solscope.operators.base import Cost
 from solscope.operators.calls.lengths import Lengths, stated_lengths
-from solscope.operators.from_config import Model
 from solscope.operators.recorded import OperatorAxes, Recorded, recognize
 from solscope.views.idle import places
-from solscope.views.model_check import contradictions
-from solscope.views.model_costs import model_calls
+
+if TYPE_CHECKING:
+    from solscope.operators.from_config import Model
 
 _SIGNATURE = ["op", *INPUTS]
 STATED = "from the lengths that the step states"
@@ -59,8 +60,7 @@ _USED = (
 """Columns of activities that calls are found from; a model's config needs all of them."""
 
 
-@dataclass(frozen=True)
-class CallKind:
+class CallKind(msgspec.Struct, frozen=True):
     """Equal calls: one operator with one set of inputs; or a reason why there is no cost."""
 
     op: str | None
@@ -80,8 +80,7 @@ class CallKind:
     """Where the axes come from when not from inputs alone: `from config NAME`, or `STATED`."""
 
 
-@dataclass(frozen=True)
-class CallTable:
+class CallTable(msgspec.Struct, frozen=True):
     """All calls of a profile."""
 
     calls: pl.DataFrame
@@ -115,6 +114,9 @@ def find_calls(attributed: Attributed, model: Model | None = None) -> CallTable:
     table = _tabulate(rows, [], None)
     if model is None:
         return table
+    from solscope.views.model_check import contradictions
+    from solscope.views.model_costs import model_calls
+
     costed_kinds = [
         kind_index for kind_index, kind in enumerate(table.kinds) if kind.cost is not None
     ]

@@ -10,7 +10,7 @@ from msgspec.structs import fields
 
 from solscope.arrays import take
 from solscope.attribution import Attributed
-from solscope.attribution.roles import OTHER
+from solscope.attribution.role_names import OTHER
 from solscope.views.percent import percent_of
 
 

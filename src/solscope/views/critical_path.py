@@ -9,7 +9,6 @@ tile the span: each activity counts up to the start of the one that follows it o
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -32,8 +31,7 @@ class PathPart(msgspec.Struct, frozen=True):
     """Idle time of the GPU right after its activities, on the path or not."""
 
 
-@dataclass(frozen=True)
-class CriticalPath:
+class CriticalPath(msgspec.Struct, frozen=True):
     """The path of all steps in ns; `gpu_ns`, `host`, `launch_ns` and `sync_ns` add to the span."""
 
     gpu_ns: int
@@ -90,8 +88,9 @@ def _synchronizing(
     for name, value in thread.items():
         own &= pl.col(name).eq_missing(pl.lit(value))
     mine = calls.filter(own)
-    names = [n for n in mine["name"].cast(pl.String).unique() if n and SYNC_CALL.search(n)]
-    began, ended = bounds(mine.filter(pl.col("name").cast(pl.String).is_in(names)))
+    distinct = mine["name"].unique().cast(pl.String)
+    names = [name for name in distinct if name and SYNC_CALL.search(name)]
+    began, ended = bounds(mine.filter(pl.col("name").is_in(names)))
     returns = (pl.col("start_ns") + pl.col("dur_ns")).alias("returns")
     begun = pl.col("start_ns").alias("begun")
     copies = rows.filter(pl.col("kind") == "memcpy").join(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import polars as pl
@@ -28,11 +28,13 @@ from solscope.attribution.usual_steps import StepBasis, usual_steps
 from solscope.errors import InputError
 from solscope.hardware import Hardware
 from solscope.operators.cost import Cost
-from solscope.operators.from_config import Model
 from solscope.roofline import bound
 from solscope.views.costs import CallTable, find_calls, replays_graphs
 from solscope.views.operators import hardware_of, no_hardware
 from solscope.views.percent import percent_of
+
+if TYPE_CHECKING:
+    from solscope.operators.from_config import Model
 
 EfficiencyBy = Literal["phase", "step", "layer"]
 LEAST_COST_PCT = 50.0

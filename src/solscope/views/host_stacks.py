@@ -6,18 +6,18 @@ Each nanosecond of the waiting belongs to one stack of them, from the outermost 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.arrays import Texts, texts_of
-from solscope.events import KINDS
+from solscope.arrays import Texts
+from solscope.events import KINDS, THREAD
 from solscope.intervals import Int64s, Intervals, covered_before, nest, overlap
 from solscope.patterns import lazy_pattern
 from solscope.text import clean
+from solscope.views.host_rows import event_kinds, event_names, event_times, on_thread
 from solscope.views.percent import percent_of
 
 OUTSIDE = "(outside)"
@@ -45,8 +45,7 @@ class WaitingStack(msgspec.Struct, frozen=True):
     """Of all waiting."""
 
 
-@dataclass(frozen=True)
-class HostStack:
+class HostStack(msgspec.Struct, frozen=True, dict=True):
     """Intervals of one kind on one thread."""
 
     names: list[str]
@@ -63,16 +62,9 @@ class HostStack:
 
 def host_stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, HostStack]:
     """Annotations, operators and Python frames of a thread."""
-    own = np.ones(events.height, dtype=bool)
-    for name, value in thread.items():
-        column = events[name]
-        same = column.is_null() if value is None else (column == value).fill_null(False)
-        own &= same.to_numpy()
-    for name in ("start_ns", "dur_ns"):
-        if events[name].null_count():
-            own &= events[name].is_not_null().to_numpy()
-    kind = events["kind"].to_physical().to_numpy()
-    start, dur = (events[name].fill_null(0).to_numpy() for name in ("start_ns", "dur_ns"))
+    own = on_thread(events, tuple(thread[name] for name in THREAD))
+    kind = event_kinds(events)
+    start, dur, _ = event_times(events)
     stacks = {}
     for wanted in ("annotation", "cpu_op", "python"):
         rows = np.flatnonzero(own & (kind == KINDS.index(wanted)))
@@ -81,17 +73,19 @@ def host_stacks(events: pl.DataFrame, thread: dict[str, object]) -> dict[str, Ho
             rows = rows[np.argsort(begun, kind="stable")]
             begun = start[rows]
         held = Intervals(begun, begun + dur[rows])
-        stacks[wanted] = HostStack(*_distinct(texts_of(events["name"], rows)), held)
+        stacks[wanted] = HostStack(*_distinct(event_names(events).take(rows)), held)
     return stacks
 
 
 def _distinct(names: Texts) -> tuple[list[str], Int64s]:
     """The distinct names without addresses of objects, and which one each row has."""
     # Python writes the address of an object into the name of its method.
-    known = [name or "" for name in names.known]
+    used = names.used()
+    known = [names.known[code] or "" for code in used.tolist()]
     shown = [_ADDRESS.sub("", name, count=1) if " at 0x" in name else name for name in known]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(shown))}
-    code = np.array([numbers[name] for name in shown], dtype=np.int64)
+    code = np.zeros(len(names.known), dtype=np.int64)
+    code[used] = [numbers[name] for name in shown]
     return list(numbers), code[names.codes]
 
 
@@ -102,10 +96,11 @@ def spent(stack: HostStack, waits: Intervals, *, outer: bool) -> list[Waiting]:
     parent = stack.parent
     inside = overlap(stack.held.start, stack.held.end, waits)
     own = inside.copy()
+    inner = np.flatnonzero(parent >= 0)
     if outer:
-        own[parent >= 0] = 0
+        own[inner] = 0
     else:
-        np.subtract.at(own, parent[parent >= 0], inside[parent >= 0])
+        np.subtract.at(own, parent[inner], inside[inner])
     times = np.zeros(len(stack.names), dtype=np.int64)
     np.add.at(times, stack.which, own)
     totals = dict(zip(stack.names, times.tolist(), strict=True))

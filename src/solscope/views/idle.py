@@ -18,6 +18,7 @@ from solscope.arrays import numbers, pick, positions, series, take
 from solscope.attribution import Attributed
 from solscope.events import LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, Intervals, gaps, overlap, union
+from solscope.once import once
 from solscope.patterns import lazy_pattern
 
 CAUSES = {
@@ -89,6 +90,7 @@ def _tile(events: pl.DataFrame, activities: pl.DataFrame, idle: Intervals) -> di
     }
 
 
+@once
 def host_calls(events: pl.DataFrame) -> pl.DataFrame:
     """Timed runtime and driver calls with their row."""
     return (
@@ -111,7 +113,7 @@ def launch_ending(activities: pl.DataFrame, idle: Intervals, calls: pl.DataFrame
 
 def places(calls: pl.DataFrame, rows: pl.Series) -> Int64s:
     """Where in `calls`, which have a `row` each in ascending order, these rows are; -1 if not."""
-    known, wanted = calls["row"].to_numpy(), numbers(rows)
+    known, wanted = numbers(calls["row"]), numbers(rows)
     if not known.size:
         return np.full(wanted.size, -1, dtype=np.int64)
     place = np.minimum(np.searchsorted(known, wanted), known.size - 1)

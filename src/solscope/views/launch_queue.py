@@ -6,8 +6,6 @@ means, weighted by their length, give the mean of the span.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import numpy as np
 import polars as pl
@@ -32,8 +30,7 @@ class QueuePart(msgspec.Struct, frozen=True):
     """Share of this part with none."""
 
 
-@dataclass(frozen=True)
-class LaunchQueue:
+class LaunchQueue(msgspec.Struct, frozen=True):
     """The queue of one GPU."""
 
     mean: float

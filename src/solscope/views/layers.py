@@ -14,23 +14,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
-from solscope.attribution.roles import GROUPS, OTHER, ROLES
+from solscope.attribution.role_names import GROUPS, OTHER, ROLES
 from solscope.attribution.structure import why_unplaced
 from solscope.attribution.usual_steps import StepBasis, usual_steps
 from solscope.errors import InputError, UsageError
 from solscope.intervals import union
 from solscope.names import short_name
-from solscope.operators.from_config import Model
 from solscope.profile import ProfileWarning
-from solscope.views.model_check import check_model
 from solscope.views.overlap import overlaps
 from solscope.views.warnings import warnings_of
+
+if TYPE_CHECKING:
+    from solscope.operators.from_config import Model
 
 Stat = Literal["mean", "median", "p90"]
 Per = Literal["layer", "step", "call"]
@@ -143,7 +144,7 @@ def layers(
 
     `model` has a config that the layers are checked against.
     """
-    checked = [(p, []) if model is None else check_model(p, model) for p in profiles]
+    checked = [_checked(profile, model) for profile in profiles]
     profiles = [attributed for attributed, _ in checked]
     phase = phase or _common_phase(profiles, labels)
     sides = [_Side(p, label, phase, layer) for p, label in zip(profiles, labels, strict=True)]
@@ -182,6 +183,14 @@ def layers(
         layer_kinds=[_kind(sides, kind, per, stat) for kind in kinds],
         warnings=[[*p.profile.warnings, *warnings_of(p), *differs] for p, differs in checked],
     )
+
+
+def _checked(profile: Attributed, model: Model | None) -> tuple[Attributed, list[ProfileWarning]]:
+    if model is None:
+        return profile, []
+    from solscope.views.model_check import check_model
+
+    return check_model(profile, model)
 
 
 def _overlaps(sides: Sequence[_Side]) -> list[Overlap]:

@@ -7,7 +7,7 @@ are of all GPU activity time, and with the rows without a cost they sum to 100 %
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import polars as pl
@@ -23,11 +23,13 @@ from solscope.hardware import (
     share_of,
     with_measured,
 )
-from solscope.operators.from_config import Model
 from solscope.roofline import Bound, BoundKind, bound, operator_bound
 from solscope.roofline.operators import check_kind
 from solscope.views.costs import CallKind, CallTable, find_calls, replays_graphs
 from solscope.views.percent import percent_of
+
+if TYPE_CHECKING:
+    from solscope.operators.from_config import Model
 
 OperatorsBy = Literal["shape", "operator"]
 MEMORIES = ("hbm", "l2", "llc")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from solscope.attribution.roles import OTHER
+from solscope.attribution.role_names import OTHER
 
 MOVES_DATA = ("comm", "memcpy", "memset")
 """Categories that are hidden under all others."""

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from solscope.attribution.roles import GROUPS, ROLES
+from solscope.attribution.role_names import GROUPS, ROLES
 from solscope.attribution.usual_steps import LeftOut, StepBasis
 from solscope.ranks.analysis import Analysis
 from solscope.ranks.lengths import step_lengths

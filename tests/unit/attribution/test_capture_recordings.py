@@ -17,7 +17,8 @@ import pytest
 
 import solscope
 from solscope.attribution import Attributed, attribute
-from solscope.attribution.companions import companion_files, unmatched
+from solscope.attribution.companion_files import companion_files
+from solscope.attribution.companions import unmatched
 from solscope.profile import Profile
 from tests.sampling import some, some_rows
 

@@ -14,7 +14,8 @@ from solscope.attribution import Attributed, attribute
 from solscope.attribution.capture_matching import _interleaved
 from solscope.attribution.captures import captured
 from solscope.attribution.classify import load_rules
-from solscope.attribution.companions import captures_beside, companion_files, unmatched
+from solscope.attribution.companion_files import captures_beside, companion_files
+from solscope.attribution.companions import unmatched
 from solscope.attribution.opening import Companions
 from solscope.profile import Profile
 from tests.making import event, profile

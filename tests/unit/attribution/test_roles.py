@@ -6,10 +6,8 @@ import pytest
 
 from solscope.attribution.layers import find_layers
 from solscope.attribution.products import Product
+from solscope.attribution.role_names import GROUPS, OTHER, ROLES
 from solscope.attribution.roles import (
-    GROUPS,
-    OTHER,
-    ROLES,
     Named,
     epilogue_roles,
     layer_roles,

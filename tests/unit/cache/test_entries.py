@@ -19,7 +19,7 @@ from solscope.cache import entries as entries_module
 from solscope.cache.entries import Entries, entry_key
 from solscope.cache.listing import ENTRIES, INDEX, MANIFEST, WORK, stored
 from solscope.cache.settings import Settings
-from solscope.cache.tables import UnfitError, dump, load
+from solscope.cache.tables import UnfitError, dump, fetch, load
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -173,8 +173,14 @@ def test_a_manifest_cannot_name_files_elsewhere(tmp_path: Path) -> None:
     text = text.replace(b'"rows":{', b'"../rows":{', 1)
     digest = hashlib.blake2b(text, digest_size=16).hexdigest()
     (folder / MANIFEST).write_bytes(f"{digest}\n".encode() + text)
+    with pytest.raises(UnfitError, match="no field"):
+        fetch("key", folder)
+
+
+def test_an_entry_of_other_fields_is_none(tmp_path: Path) -> None:
+    dump(thing(), "key", tmp_path, {"path": ""})
     with pytest.raises(UnfitError, match="other fields"):
-        load(Thing, "key", folder, {"path": ""})
+        load(Thing, fetch("key", tmp_path), {})
 
 
 @pytest.mark.parametrize(

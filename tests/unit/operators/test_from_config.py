@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from solscope.attribution.roles import ROLES
+from solscope.attribution.role_names import ROLES
 from solscope.errors import InputError
 from solscope.operators import operator
 from solscope.operators.calls.lengths import Sums

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from solscope.operators import operator
+from solscope.operators import operator, operators
 from solscope.operators.base import Cost
 from solscope.operators.calls.lengths import stated_lengths
-from solscope.operators.recorded import Recorded, recognize, rules
+from solscope.operators.recorded import Recorded, homes, recognize, rule_of
 from solscope.operators.tensors import Tensor
 
 BF16 = "c10::BFloat16"
@@ -473,12 +476,37 @@ def test_reasons() -> None:
     assert "matrix product" in reason(call("aten::mm", [[4, 3], [4, 3]], [BF16, BF16]))
 
 
+def test_every_rule_is_found_in_the_file_of_its_operator() -> None:
+    every = {name: rule for op in operators() for name, rule in op.recorded.items()}
+    assert {name: rule_of(name) for name in homes()} == every
+    assert rule_of("record_param_comms") is not None
+    assert rule_of("acme::magic") is None
+
+
+ONE = """
+import sys
+from solscope.operators.recorded import rule_of
+rule_of("aten::mm")
+print(*sorted(name.rpartition(".")[2] for name in sys.modules if ".operators.catalog." in name))
+"""
+
+
+def test_a_rule_imports_its_own_operator_alone() -> None:
+    homes()
+    line = [sys.executable, "-c", ONE]
+    env = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run(line, check=True, capture_output=True, env=env)  # finds the homes, if need be
+    done = subprocess.run(line, check=True, capture_output=True, text=True, env=env)
+    # The other two recognize kernels without a name of their own.
+    assert done.stdout.split() == ["dense_gemm", "dot_product_attention", "fused_elementwise"]
+
+
 @pytest.mark.parametrize(
     "dims", [[], [[]], [[1 << 60]] * 4, [["x"]] * 4, [[-1]] * 4, [None, {}], [[[]]] * 3]
 )
 def test_damaged_inputs_give_a_reason_or_a_cost(dims: list[Any]) -> None:
-    assert len(rules()) > 100
-    for name in rules():
+    assert len(homes()) > 100
+    for name in homes():
         damaged = Recorded(name, dims, [BF16] * 5, dims, ["inf", "nan", "9" * 5000, "[", ""])
         found = recognize(damaged)
         assert isinstance(found, str) or operator(found[0]).cost(found[1]).bytes >= 0, name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeGuard
+
+import msgspec
 
 from solscope.operators.calls.lengths import Lengths
 from solscope.operators.tensors import Tensor, UnclearError, full_type
@@ -14,15 +15,14 @@ OperatorAxes = tuple[str, dict[str, Any]]
 """Name of a catalog operator, and its axes."""
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """One operator call as recorded, and the kernel that took most of its time."""
 
     name: str
     dims: list[Any]
     types: list[str]
-    strides: list[Any] = field(default_factory=list)
-    concrete: list[str] = field(default_factory=list)
+    strides: list[Any] = msgspec.field(default_factory=list)
+    concrete: list[str] = msgspec.field(default_factory=list)
     kernel: str = ""
     grid: str = ""
     """Blocks of that kernel as `x,y,z`, for operators whose inputs leave sizes open."""

@@ -8,15 +8,15 @@ Attention needs no more: its work depends on these sums, not on the single lengt
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 _SUMS = r"{}_(\d{{1,9}})\(sq(\d{{1,18}})sk(\d{{1,18}})sqsq(\d{{1,18}})sqsk(\d{{1,18}})\)"
 _CONTEXT, _GENERATION = (re.compile(_SUMS.format(kind)) for kind in ("context", "generation"))
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(msgspec.Struct, frozen=True):
     """Requests of one kind in a step, and sums over them: queries q, keys k, q², q k."""
 
     requests: int
@@ -36,8 +36,7 @@ class Sums:
         return self.q // self.requests, self.k // self.requests
 
 
-@dataclass(frozen=True)
-class Lengths:
+class Lengths(msgspec.Struct, frozen=True):
     """Requests of a step that prefill and that decode, as its name states them."""
 
     prefilling: Sums | None

@@ -7,7 +7,8 @@ fastest pipe. Operators with inputs that may be narrower still (masks, flags) ar
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from solscope.operators.calls.call import Recorded
 from solscope.operators.tensors import UnclearError

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from solscope.operators.cost import Axes, blocks
 from solscope.operators.task import Inputs, Outputs, Task, Variant

@@ -17,13 +17,14 @@ hold together (`additive.py`): all rows never save more than the step has.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
 from solscope.errors import UsageError
 from solscope.hardware import Hardware
-from solscope.operators.from_config import Model
 from solscope.views.costs import CallTable, find_calls, replays_graphs
 from solscope.views.hotspots.additive import additive, with_time_alone
 from solscope.views.hotspots.base import Hotspot, HotspotCoverage, HotspotTable
@@ -34,6 +35,9 @@ from solscope.views.hotspots.slow import slow_operators, streamed_bytes
 from solscope.views.hotspots.window import Window, step_window, step_windows
 from solscope.views.operators import hardware_of, no_hardware
 from solscope.views.percent import percent_of
+
+if TYPE_CHECKING:
+    from solscope.operators.from_config import Model
 
 __all__ = [
     "TARGET_PCT",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -21,8 +21,7 @@ from solscope.views.hotspots.window import Window
 from solscope.views.typical_step import COPIES, copy_direction
 
 
-@dataclass
-class _Spent:
+class _Spent(msgspec.Struct):
     """Copies of one direction, summed over devices."""
 
     count: int = 0

@@ -6,7 +6,6 @@ Both are means over the devices of a profile, which work at the same time.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -35,8 +34,7 @@ UNNAMED = "communication"
 """Communication whose kernel does not say which collective it is."""
 
 
-@dataclass
-class _Comm:
+class _Comm(msgspec.Struct):
     """Communication of one kind, summed over devices."""
 
     time_ns: int = 0
@@ -44,8 +42,7 @@ class _Comm:
     count: int = 0
 
 
-@dataclass(frozen=True)
-class _Least:
+class _Least(msgspec.Struct, frozen=True):
     """The bound of all calls of a collective together, and the term that sets it."""
 
     time_us: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import msgspec
 import polars as pl
@@ -70,8 +69,7 @@ def slow_operators(
     ]
 
 
-@dataclass(frozen=True)
-class Streamed:
+class Streamed(msgspec.Struct, frozen=True):
     """What no cache can keep from one step to the next."""
 
     kinds: tuple[str, ...]
@@ -104,8 +102,7 @@ def _read(cost: Cost | None, kinds: tuple[str, ...]) -> float:
     return 0.0 if cost is None else sum(cost.read_bytes.get(kind, 0.0) for kind in kinds)
 
 
-@dataclass(frozen=True)
-class _Spent:
+class _Spent(msgspec.Struct, frozen=True):
     role: str | None
     calls: int
     time_ns: int
@@ -113,8 +110,7 @@ class _Spent:
     """The part in which nothing else runs."""
 
 
-@dataclass(frozen=True)
-class _Reference:
+class _Reference(msgspec.Struct, frozen=True):
     """The time that a call is compared with."""
 
     time_us: float

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import polars as pl
 
 from solscope.attribution import Attributed
@@ -12,8 +11,7 @@ from solscope.views.device_time import device_times
 from solscope.views.typical_step import TypicalStep, typical_step
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """The usual steps of one phase; without steps, the recording."""
 
     basis: StepBasis

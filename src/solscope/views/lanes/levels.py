@@ -9,11 +9,12 @@ A level, or one lane of it, is merged when it is first asked for.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from solscope.attribution import Attributed
 from solscope.intervals import Int64s
@@ -39,8 +40,7 @@ _ORDER = ("step", "pass", "gpu", "idle", "layer", "call", "stack")
 """Kinds of lanes, those first that should be in full detail."""
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(msgspec.Struct, frozen=True, dict=True):
     """Events, or blocks of them, in the order of lanes and starts."""
 
     width_ns: int
@@ -64,17 +64,19 @@ class Level:
     @cached_property
     def bounds(self) -> dict[int, tuple[int, int]]:
         """First row and the one after the last, by lane."""
-        first = np.flatnonzero(np.diff(self.lane, prepend=-1))
-        ends = np.append(first[1:], self.lane.size)
-        parts = zip(first.tolist(), ends.tolist(), strict=True)
-        return dict(zip(self.lane[first].tolist(), parts, strict=True))
+        if not self.lane.size:
+            return {}
+        lanes = np.arange(self.lane[0], self.lane[-1] + 1)
+        first, end = (np.searchsorted(self.lane, lanes, side=side).tolist() for side in _SIDES)
+        every = zip(lanes.tolist(), first, end, strict=True)
+        return {lane: (begin, stop) for lane, begin, stop in every if begin < stop}
 
 
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 _COLUMNS = ("lane", "start", "dur", "busy", "count", "label", "layer", "step", "wait")
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(msgspec.Struct, frozen=True, dict=True):
     """The time line of one profile."""
 
     laned: Laned

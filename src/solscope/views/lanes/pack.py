@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from solscope.intervals import Int64s
+from solscope.readers.source import zlib_module
 from solscope.views.lanes.base import Packed
 
 _WIDTHS = (1, 2, 4, 8)
@@ -27,7 +28,7 @@ def pack(columns: Mapping[str, Int64s]) -> Packed:
         width = next(width for width in _WIDTHS if largest < 1 << (8 * width))
         widths.append((name, width))
         planes.append(values.astype(f"<u{width}").view(np.uint8).reshape(-1, width).T.tobytes())
-    data = base64.b64encode(zlib.compress(b"".join(planes), 6)).decode("ascii")
+    data = base64.b64encode(zlib_module().compress(b"".join(planes), 6)).decode("ascii")
     return Packed(widths, data)
 
 

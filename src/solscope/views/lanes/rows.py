@@ -7,10 +7,10 @@ lanes of their own below the first (`depth`), up to `MAX_DEPTH`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -20,6 +20,7 @@ from solscope.events import KINDS, LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, nesting_depth
 from solscope.names import short_name
 from solscope.views.device_time import DeviceTime, device_times
+from solscope.views.host_rows import event_kinds, event_names, event_times, of_kinds, on_thread
 from solscope.views.idle import ALLOC_CALL, SYNC_CALL
 from solscope.views.lanes.base import Label, Lane, LaneKind
 from solscope.views.lanes.labels import COLUMNS, Labels
@@ -38,8 +39,7 @@ _NUMBERS = ("lane", "start", "dur", "label", *_KNOWN)
 """Columns of `Laned`."""
 
 
-@dataclass(frozen=True)
-class Laned:
+class Laned(msgspec.Struct, frozen=True):
     """The events of a profile by lane, in the order of lanes and starts."""
 
     origin_ns: int
@@ -260,25 +260,22 @@ def _host_lanes(attributed: Attributed) -> Iterator[_Source]:
     launched = np.zeros(events.height, dtype=bool)
     launched[launches.to_numpy()] = True
     threads = pick(events, launches.cast(pl.UInt32), THREAD).unique()
-    kind = events["kind"].to_physical().to_numpy()
-    is_call, is_around = (np.isin(KINDS, which) for which in (LAUNCH_KINDS, _AROUND))
-    timed = (is_call | is_around)[kind]
-    for name in ("start_ns", "dur_ns"):
-        if events[name].null_count():
-            timed &= events[name].is_not_null().to_numpy()
+    is_call, is_around = of_kinds(events, LAUNCH_KINDS), of_kinds(events, _AROUND)
+    by_thread = []
     # Few threads launch: to compare each row with each of them is faster than to hash all rows.
-    by_thread = [(key, np.flatnonzero(timed & _of_thread(events, key))) for key in threads.rows()]
-    by_thread = [(key, rows) for key, rows in by_thread if rows.size]
-    by_thread.sort(key=lambda thread: int(thread[1][0]))
-    for (rank, _, thread), rows in by_thread:
+    for key in threads.rows():
+        own = on_thread(events, key)
+        calls, around = np.flatnonzero(own & is_call), np.flatnonzero(own & is_around)
+        if calls.size or around.size:
+            by_thread.append((key, calls, around))
+    by_thread.sort(key=lambda thread: min(int(rows[0]) for rows in thread[1:] if rows.size))
+    for (rank, _, thread), calls, around in by_thread:
         title = f"thread {thread}" if thread is not None else "host"
-        call = is_call[kind[rows]]
-        calls, around = rows[call], rows[~call]
-        names = texts_of(events["name"], calls)
+        names = event_names(events).take(calls)
         texts = {"name": names, "category": _call_kinds(names, launched[calls])}
         yield _host_source("call", f"{title} launches", rank, events, calls, texts)
-        kinds = Texts(kind[around].astype(np.int64), [*KINDS])
-        texts = {"name": texts_of(events["name"], around), "category": kinds}
+        kinds = Texts(event_kinds(events)[around].astype(np.int64), [*KINDS])
+        texts = {"name": event_names(events).take(around), "category": kinds}
         yield _host_source("stack", f"{title} calls", rank, events, around, texts)
 
 
@@ -290,24 +287,17 @@ def _host_source(
     rows: Int64s,
     texts: dict[str, Texts],
 ) -> _Source:
-    start, dur = (events[name].fill_null(0).to_numpy()[rows] for name in ("start_ns", "dur_ns"))
-    return _Source(kind, title, (rank, None), start, dur, texts, {})
-
-
-def _of_thread(events: pl.DataFrame, thread: tuple[int | None, ...]) -> np.ndarray:
-    same = np.ones(events.height, dtype=bool)
-    for name, value in zip(THREAD, thread, strict=True):
-        if value is None:
-            same &= events[name].is_null().to_numpy()
-        else:
-            same &= (events[name] == value).fill_null(False).to_numpy()
-    return same
+    start, dur, _ = event_times(events)
+    return _Source(kind, title, (rank, None), start[rows], dur[rows], texts, {})
 
 
 def _call_kinds(names: Texts, launched: np.ndarray) -> Texts:
     """What each call does; one that waits or allocates may launch as well."""
-    by_name = [None if name is None else _kind_of(name) for name in names.known]
-    by_code = np.array([-1 if kind is None else _CALLS.index(kind) for kind in by_name], np.int64)
+    by_code = np.full(len(names.known), -1, dtype=np.int64)
+    for code in names.used().tolist():
+        name = names.known[code]
+        kind = None if name is None else _kind_of(name)
+        by_code[code] = -1 if kind is None else _CALLS.index(kind)
     known = by_code[names.codes]
     plain = np.where(launched, _CALLS.index("launch"), _CALLS.index("call"))
     return Texts(np.where(known < 0, plain, known), [*_CALLS])

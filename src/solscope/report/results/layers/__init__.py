@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from solscope.attribution.roles import OTHER
+from solscope.attribution.role_names import OTHER
 from solscope.report.forms import Screen, form
 from solscope.report.layout.labels import headings
 from solscope.report.layout.lines import Printable, Text

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from solscope.late import STANDARD, functions_on_first_use, import_on_first_use
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module that nobody has imported; it says when it is."""
+    (tmp_path / "rarely_used.py").write_text(
+        "import sys\nsys.rarely = True\ndef twice(n): return 2 * n\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "rarely", False, raising=False)
+    monkeypatch.delitem(sys.modules, "rarely_used", raising=False)
+    return "rarely_used"
+
+
+def was_imported() -> bool:
+    return bool(getattr(sys, "rarely"))  # noqa: B009 - an attribute of the test
+
+
+def test_a_module_is_imported_when_an_attribute_is_asked_for(module: str) -> None:
+    import_on_first_use([module])
+    stand_in = __import__(module)
+    assert not was_imported()
+    assert stand_in.twice(4) == 8
+    assert was_imported()
+    assert type(sys.modules[module]) is ModuleType
+
+
+def test_a_module_that_is_imported_already_stays(module: str) -> None:
+    known = __import__(module)
+    import_on_first_use([module])
+    assert sys.modules[module] is known
+
+
+def test_a_function_imports_its_module_when_it_is_called(module: str) -> None:
+    with functions_on_first_use([module]):
+        twice = __import__(module, fromlist=["twice"]).twice
+    assert module not in sys.modules
+    assert not was_imported()
+    assert (twice.__name__, twice(4)) == ("twice", 8)
+    assert was_imported()
+
+
+def test_a_package_that_keeps_the_module_gets_the_module_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "keeping"
+    package.mkdir()
+    (package / "__init__.py").write_text("from keeping import kept\n")
+    (package / "kept.py").write_text("NUMBER = 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with functions_on_first_use(["keeping.kept"]):
+        keeping = __import__("keeping")
+    assert keeping.kept.NUMBER == 7
+
+
+LEFT = """
+import os, sys
+from solscope.late import STANDARD
+def leave(code):
+    left = [name for name in STANDARD if type(sys.modules[name]).__name__ == "_Late"]
+    sys.stderr.write(" ".join(left))
+    sys.stderr.flush()
+    end(code)
+end, os._exit = os._exit, leave
+sys.argv = ["solscope", "show", "demo:vllm-b200"]
+from solscope.__main__ import main
+main()
+"""
+
+
+def test_a_command_on_a_profile_needs_none_of_them() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=True)
+    assert done.stderr.split() == [*STANDARD]
