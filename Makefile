@@ -8,7 +8,7 @@ CORE := $(VENV)/.core
 S3 := .venv-s3/.installed
 # Without compiled modules on disk every process that a test starts compiles solscope again.
 unexport PYTHONDONTWRITEBYTECODE
-SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/solscope/_native/*.cpp)
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/solscope/_native/*.cpp src/solscope/_native/*.h)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: machine demo test test-long s3 test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format generated docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean

@@ -12,6 +12,7 @@ def native(name: str) -> Extension:
     return Extension(
         f"solscope._native._{name}",
         sources=[f"src/solscope/_native/{name}.cpp"],
+        depends=["src/solscope/_native/columns.h"],
         extra_compile_args=["-std=c++17", "-O2", "-fvisibility=hidden"],
         language="c++",
         # Without a compiler the package installs all the same and uses the Python twins.

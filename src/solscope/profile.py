@@ -27,6 +27,7 @@ from solscope.events import (
     is_launch,
 )
 from solscope.files import new_folder
+from solscope.queries import collect
 
 SAVE_VERSION = 1
 MANIFEST = "profile.json"
@@ -174,7 +175,7 @@ class Profile:
         if not total:
             return Coverage(linked_pct=None)
         key = correlation_key(gpu)
-        launches = self.events.lazy().filter(is_launch()).select(key).collect(engine="in-memory")
+        launches = collect(self.events.lazy().filter(is_launch()).select(key))
         linked = gpu.join(launches, on=key, how="semi", nulls_equal=True)
         return Coverage(linked_pct=100.0 * int(linked["dur_ns"].sum()) / total)
 

@@ -8,11 +8,7 @@
 // around it. `above` is the stack of open intervals at the same time: from an interval it leads to
 // the one below it. The interpreter is not held meanwhile.
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#include <cstdint>
-#include <initializer_list>
+#include "columns.h"
 
 namespace {
 
@@ -27,32 +23,24 @@ void find_above(const int64_t* start, const int64_t* end, int64_t* above, int64_
 }
 
 PyObject* nest(PyObject*, PyObject* arguments) {
-    Py_buffer start, end, above, depth;
-    if (!PyArg_ParseTuple(arguments, "y*y*w*w*", &start, &end, &above, &depth)) return nullptr;
-    const bool fits = start.len % sizeof(int64_t) == 0 && start.len == end.len &&
-                      start.len == above.len && start.len == depth.len;
-    if (fits) {
-        Py_BEGIN_ALLOW_THREADS;
-        find_above(static_cast<const int64_t*>(start.buf), static_cast<const int64_t*>(end.buf),
-                   static_cast<int64_t*>(above.buf), static_cast<int64_t*>(depth.buf),
-                   start.len / static_cast<int64_t>(sizeof(int64_t)));
-        Py_END_ALLOW_THREADS;
-    } else {
-        PyErr_SetString(PyExc_ValueError, "four buffers of int64 of one length are needed");
+    Column start, end, above, depth;
+    if (!PyArg_ParseTuple(arguments, "y*y*w*w*", &start.buffer, &end.buffer, &above.buffer,
+                          &depth.buffer)) {
+        return nullptr;
     }
-    for (Py_buffer* buffer : {&start, &end, &above, &depth}) PyBuffer_Release(buffer);
-    if (!fits) return nullptr;
-    Py_RETURN_NONE;
+    const bool fits = start.whole() && start.buffer.len == end.buffer.len &&
+                      start.buffer.len == above.buffer.len && start.buffer.len == depth.buffer.len;
+    const auto work = [&] {
+        find_above(start.data(), end.data(), above.data(), depth.data(), start.size());
+        return true;
+    };
+    return run(fits, work, "four buffers of int64 of one length are needed");
 }
-
-PyMethodDef kMethods[] = {
-    {"nest", nest, METH_VARARGS, "Write what is above each interval, and how deep it is."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_nesting", "Native nesting of intervals.", -1,
-                       kMethods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__nesting() { return PyModule_Create(&kModule); }
+PyMODINIT_FUNC PyInit__nesting() {
+    return module_of("_nesting", "Native nesting of intervals.",
+                     {"nest", nest, METH_VARARGS,
+                      "Write what is above each interval, and how deep it is."});
+}

@@ -8,23 +8,12 @@
 // the activity that ended last before its return, and when the call began. Writes to `slack`. The
 // interpreter is not held meanwhile.
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "columns.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <initializer_list>
 
 namespace {
-
-struct Column {
-    Py_buffer buffer;
-
-    int64_t size() const { return buffer.len / static_cast<int64_t>(sizeof(int64_t)); }
-    int64_t& operator[](int64_t at) const { return static_cast<int64_t*>(buffer.buf)[at]; }
-    bool has(int64_t at) const { return at >= 0 && at < size(); }
-    bool whole() const { return buffer.len % static_cast<Py_ssize_t>(sizeof(int64_t)) == 0; }
-};
 
 struct Columns {
     Column kind, number, due, queued, following, end, work, begun, slack;
@@ -86,29 +75,13 @@ PyObject* walk(PyObject*, PyObject* arguments) {
                           &of.work.buffer, &of.begun.buffer, &of.slack.buffer, &host)) {
         return nullptr;
     }
-    bool right = fit(of);
-    if (right) {
-        Py_BEGIN_ALLOW_THREADS;
-        right = walk_back(of, host);
-        Py_END_ALLOW_THREADS;
-    }
-    for (Column* each : {&of.kind, &of.number, &of.due, &of.queued, &of.following, &of.end,
-                         &of.work, &of.begun, &of.slack}) {
-        PyBuffer_Release(&each->buffer);
-    }
-    if (right) Py_RETURN_NONE;
-    PyErr_SetString(PyExc_ValueError, "buffers of int64 that fit together are needed");
-    return nullptr;
+    const auto work = [&] { return walk_back(of, host); };
+    return run(fit(of), work, "buffers of int64 that fit together are needed");
 }
-
-PyMethodDef kMethods[] = {
-    {"walk", walk, METH_VARARGS, "Write how much later each activity could end."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "_slack", "Native slack of activities.", -1,
-                       kMethods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__slack() { return PyModule_Create(&kModule); }
+PyMODINIT_FUNC PyInit__slack() {
+    return module_of("_slack", "Native slack of activities.",
+                     {"walk", walk, METH_VARARGS, "Write how much later each activity could end."});
+}

@@ -19,6 +19,7 @@ from solscope.attribution.stacks import enclosing
 from solscope.events import GPU_KINDS, LAUNCH_KINDS, THREAD, correlation_key
 from solscope.patterns import lazy_pattern
 from solscope.profile import Profile
+from solscope.queries import collect
 
 NODE_KINDS = pl.Enum(GPU_KINDS)
 _BEGIN, _END = "StreamBeginCapture", "StreamEndCapture"
@@ -53,14 +54,13 @@ def captured(profile: Profile, rules: RuleSet) -> pl.DataFrame:
 def _intervals(events: pl.DataFrame) -> pl.DataFrame:
     """From the end of each call that begins a capture to the next call that ends one."""
     text = pl.col("name").cast(pl.String)
-    calls = (
+    calls = collect(
         events.lazy()
         .with_row_index("begin_row")
         .filter(pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("start_ns").is_not_null())
         .filter(text.str.contains(f"{_BEGIN}|{_END}"))
         .select("begin_row", "start_ns", "dur_ns", *THREAD, begins=text.str.contains(_BEGIN))
         .sort("start_ns", maintain_order=True)
-        .collect(engine="in-memory")
     )
     ends = pl.when(~pl.col("begins")).then("start_ns")
     following = ends.shift(-1).over(THREAD).alias("until_ns")
@@ -92,7 +92,7 @@ def _node_calls(events: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
     )
     gpu = events.filter(pl.col("kind").is_in(GPU_KINDS))
     key = correlation_key(gpu)
-    calls = (
+    calls = collect(
         events.lazy()
         .with_row_index("launch_row")
         .filter(pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("start_ns").is_not_null())
@@ -104,7 +104,6 @@ def _node_calls(events: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
         .select("launch_row", "kind", "name", "correlation", "external_id", "start_ns", *THREAD)
         .with_columns(_thread())
         .sort("start_ns", maintain_order=True)
-        .collect(engine="in-memory")
     )
     inside = calls.join_asof(
         intervals.sort("from_ns"),

@@ -28,6 +28,7 @@ from solscope.attribution.phases import PHASE_NAME
 from solscope.attribution.stacks import Stacks
 from solscope.intervals import Int64s, nest
 from solscope.patterns import lazy_pattern
+from solscope.queries import collect
 
 BEFORE = "(before the first step)"
 """Name of a step of which the profile shows the end alone."""
@@ -64,12 +65,11 @@ def _by_annotation(stacks: Stacks) -> Cut | None:
     events, activities = stacks.events, stacks.activities
     rows = stacks.rows("annotation")
     used = set(rows.unique().drop_nulls().to_list())
-    table = (
+    table = collect(
         events.lazy()
         .select("kind", "name", "start_ns", "dur_ns", "rank", "pid", "tid")
         .with_row_index("row")
         .filter((pl.col("kind") == "annotation") & pl.col("dur_ns").is_not_null())
-        .collect(engine="in-memory")
     )
     if table.is_empty() or not used:
         return None

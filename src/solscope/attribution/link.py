@@ -16,6 +16,7 @@ from solscope.arrays import positions
 from solscope.attribution.stacks import open_at
 from solscope.events import GPU_KINDS, THREAD, correlation_key, is_launch
 from solscope.intervals import Int64s
+from solscope.queries import collect
 
 LINKS = pl.Enum(["external_id", "nesting"])
 """How the operator of an activity was found."""
@@ -56,14 +57,13 @@ def operators_of(events: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 
 def _launches(events: pl.DataFrame, gpu: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     """Launch calls that caused a GPU activity, one per correlation id."""
-    return (
+    return collect(
         events.lazy()
         .select("kind", "correlation", "external_id", "start_ns", *THREAD)
         .with_row_index("launch_row")
         .filter(is_launch())
         .join(gpu.lazy().select(key).unique(), on=key, how="semi", nulls_equal=True)
         .unique(key, keep="first", maintain_order=True)
-        .collect(engine="in-memory")
     )
 
 
@@ -74,13 +74,12 @@ def _by_external_id(events: pl.DataFrame, launches: pl.DataFrame) -> pl.Series:
     with_id = launches.height - launches["external_id"].null_count()
     if repeats * 2 > launches.height or not with_id:
         return pl.Series("op", [None], dtype=pl.UInt32).new_from_index(0, launches.height)
-    operators = (
+    operators = collect(
         events.lazy()
         .select("kind", "rank", "external_id")
         .with_row_index("op")
         .filter((pl.col("kind") == "cpu_op") & pl.col("external_id").is_not_null())
         .select("rank", "external_id", "op")
-        .collect(engine="in-memory")
     )
     op_rows = np.full(launches.height, -1, dtype=np.int64)
     theirs = operators.partition_by("rank", as_dict=True)

@@ -23,6 +23,7 @@ from solscope.attribution.stacks import Stacks
 from solscope.events import THREAD
 from solscope.intervals import nest
 from solscope.patterns import lazy_pattern
+from solscope.queries import collect
 
 MODULE = "nn.Module: "
 _INSTANCE = lazy_pattern(r"_\d+$")
@@ -203,7 +204,7 @@ def _class(name: str) -> str:
 
 def module_tree(events: pl.DataFrame) -> Tree:
     """The modules of Python stacks, by who calls them."""
-    frames = (
+    frames = collect(
         events.lazy()
         .select("kind", "name", "start_ns", "dur_ns", *THREAD)
         .filter(
@@ -212,7 +213,6 @@ def module_tree(events: pl.DataFrame) -> Tree:
             pl.col("dur_ns").is_not_null(),
         )
         .drop("kind")
-        .collect(engine="in-memory")
     )
     frames = frames.filter(holds(frames["name"], lambda texts: texts.str.starts_with(MODULE)))
     tree: defaultdict[str, list[str]] = defaultdict(list)
@@ -232,7 +232,7 @@ def _stated(events: pl.DataFrame) -> dict[str, int]:
     """Layer number of each annotation that states one."""
     names = events.lazy().filter(pl.col("kind") == "annotation").select(pl.col("name").unique())
     numbers = {}
-    for name in names.collect(engine="in-memory")["name"].drop_nulls():
+    for name in collect(names)["name"].drop_nulls():
         match = _RANGE.search(name[:400])
         if match is not None and len(match.group(1)) < 6:
             numbers[name] = int(match.group(1))

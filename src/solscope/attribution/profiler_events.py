@@ -11,6 +11,7 @@ import polars as pl
 
 from solscope.intervals import Intervals, union
 from solscope.once import once
+from solscope.queries import collect
 
 OF_THE_DRIVER = ("compiler", "module loading", "function loading", "command buffer full")
 """Kinds of `CUpti_ActivityOverheadKind` that a program has without a profiler too, as named by
@@ -22,7 +23,7 @@ def profiler_time(events: pl.DataFrame) -> Intervals:
     """When the profiler was at work, as disjoint intervals."""
     name = pl.col("name").cast(pl.String).str.to_lowercase()
     of_the_driver = pl.any_horizontal(name.str.contains(k, literal=True) for k in OF_THE_DRIVER)
-    own = (
+    own = collect(
         events.lazy()
         .filter(
             (pl.col("kind") == "overhead")
@@ -31,6 +32,5 @@ def profiler_time(events: pl.DataFrame) -> Intervals:
         )
         .filter(~of_the_driver.fill_null(value=False))
         .select("start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
-        .collect(engine="in-memory")
     )
     return union(own["start_ns"].to_numpy(), own["end_ns"].to_numpy())

@@ -20,6 +20,7 @@ from solscope.events import LAUNCH_KINDS, THREAD
 from solscope.intervals import Int64s, Intervals, gaps, overlap, union
 from solscope.once import once
 from solscope.patterns import lazy_pattern
+from solscope.queries import collect
 
 CAUSES = {
     "host": "launched late: the host was busy with other code",
@@ -93,13 +94,12 @@ def _tile(events: pl.DataFrame, activities: pl.DataFrame, idle: Intervals) -> di
 @once
 def host_calls(events: pl.DataFrame) -> pl.DataFrame:
     """Timed runtime and driver calls with their row."""
-    return (
+    return collect(
         events.lazy()
         .select("kind", "name", "start_ns", "dur_ns", *THREAD)
         .with_row_index("row")
         .filter(pl.col("kind").is_in(LAUNCH_KINDS) & pl.col("start_ns").is_not_null())
         .with_columns(pl.col("dur_ns").fill_null(0))
-        .collect(engine="in-memory")
     )
 
 
