@@ -225,7 +225,7 @@ class TimeCalls(Request[CallTimes], frozen=True):
     copied: list[int]
     """Calls of which updated inputs are copied before they are restored."""
     reserved: list[int]
-    """Sizes of the outputs of one call: memory for those of all calls is taken before the first."""
+    """Sizes of the outputs of one call: memory for what is kept is taken before the first call."""
 
 
 class CaptureGraph(Request[Done], frozen=True):

@@ -329,10 +329,11 @@ class Worker:
     def time_calls(self, request: TimeCalls) -> CallTimes:
         """Time one call per entry; its outputs are kept, and so are the updates of some calls.
 
-        Torch finds the memory of every output in its cache. To ask the driver takes as long as a
-        kernel: a call that did so while it was timed would wait for the host.
+        Torch finds the memory of all that is kept in its cache. To ask the driver takes as long as
+        a kernel: a call that did so while it was timed would wait for the host.
         """
-        self._poison_free(request.reserved * len(request.order))
+        updated = [tensor.nbytes for tensor in self.pristine[0].values()] if self.pristine else []
+        self._poison_free(request.reserved * len(request.order) + updated * len(request.copied))
         updates = Updates(self.sets, self.pristine, request.copied)
         times, returned = self.timer.time(
             self.call, updates.put_back, request.order, request.kineto, request.spin_us

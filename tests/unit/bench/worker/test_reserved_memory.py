@@ -28,7 +28,7 @@ class Timer:
         return reply, [call(index) for index, _ in order]
 
 
-def test_memory_of_all_outputs_is_taken_poisoned_and_given_back_before_the_first_call(
+def test_memory_of_all_that_is_kept_is_taken_and_poisoned_before_the_first_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log: list[Any] = []
@@ -43,11 +43,12 @@ def test_memory_of_all_outputs_is_taken_poisoned_and_given_back_before_the_first
     worker = Worker(torch, [])
     monkeypatch.setattr(worker, "torch", SimpleNamespace(empty=empty, uint8=torch.uint8))
     worker.timer = Timer(log)
-    worker.sets = [{}, {}]
+    worker.sets = [{"state": torch.ones(2, dtype=torch.float64)} for _ in range(2)]
+    worker.pristine = [{"state": inputs["state"].clone()} for inputs in worker.sets]
     worker.outputs.wanted = ["out"]
-    worker.run = lambda: torch.zeros(3)
+    worker.run = lambda state: torch.zeros(3)
     order = [(0, True), (1, True), (0, True)]
-    reply = worker.time_calls(TimeCalls(order, False, 10.0, [], [12, 5]))
-    assert log == [12, 5, 12, 5, 12, 5, "timed"]
+    reply = worker.time_calls(TimeCalls(order, False, 10.0, [0, 2], [12, 5]))
+    assert log == [12, 5, 12, 5, 12, 5, 16, 16, "timed"]
     assert all((tensor == POISON).all() for tensor in taken)
     assert len(worker.kept) == len(reply.outputs) == 3
