@@ -138,6 +138,20 @@ class Agenda:
             for shape in run.shapes
         )
 
+    def note(self, line: ShapeResult) -> None:
+        """Take a line that was written off the list."""
+        self._done[line.key] = line
+
+    def rest(self, runs: Sequence[OperatorRun]) -> list[OperatorRun]:
+        """What of these operators is still to be done, with what is known of the candidates."""
+        left = []
+        for run in runs:
+            candidates = [c for c in run.candidates if any(self.due(c, s) for s in run.shapes)]
+            shapes = [s for s in run.shapes if any(self.due(c, s) for c in candidates)]
+            if shapes:
+                left.append(OperatorRun(run.operator, shapes, candidates, run.checked))
+        return left
+
     def waves(self, runs: Sequence[OperatorRun]) -> Iterator[list[OperatorRun]]:
         """Operators that are checked, and whose processes are started, together."""
         restarts = self.options.restarts

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -99,7 +99,14 @@ class OperatorCheck:
         self.memory_budget = memory_budget
         self.slots = [WorkerSlot(spawner, candidate, arenas, share) for candidate in candidates]
         self.found = {candidate.key: Checked() for candidate in candidates}
+        self.again = False
+        """Whether the candidates had a turn before, with extra cases."""
         self._clock = time.thread_time if self.device == "cpu" else time.monotonic
+
+    def go_on(self, before: Mapping[str, Checked]) -> None:
+        """Take over what an earlier turn of the same candidates found, extra cases included."""
+        self.found |= {key: checked for key, checked in before.items() if key in self.found}
+        self.again = bool(before)
 
     def close(self) -> None:
         """End the workers."""
@@ -141,14 +148,21 @@ class OperatorCheck:
         for axes in rehearsal(self.operator, shapes) if compiled else ():
             progress(f"{self.operator.name}: compiling")
             self._rehearse(compiled, axes)
-        for case in extra_cases(self.operator, shapes, effort):
+        for case in () if self.again else extra_cases(self.operator, shapes, effort):
             progress(f"{self.operator.name}: {case.label}")
             self._case(case.axes, case.variant, effort, case.label)
         for shape in shapes:
             if not in_time():
                 return
+            slots = [
+                slot
+                for slot in self._standing()
+                if due(slot.candidate, shape)
+                and not self.found[slot.candidate.key].knows(shape.shape)
+            ]
+            if not slots:
+                continue
             progress(f"{self.operator.name} shape {shape.shape}")
-            slots = [slot for slot in self._standing() if due(slot.candidate, shape)]
             with self.memory_budget.of(self.operator.cost(shape.axes).bytes):
                 try:
                     self._shape(shape, slots, effort)

@@ -111,6 +111,19 @@ class Evaluation:
         return self.results
 
     def _wave(self, wave: Sequence[OperatorRun], end: float, resources: Resources) -> None:
+        """Check and time some operators until `end`, in turns as long as lines come of it.
+
+        Checks end after a share of the time. What they leave out has its turn where timing takes
+        less than the rest.
+        """
+        while wave and time.monotonic() < end:
+            written = len(self.results)
+            self._turn(wave, end, resources)
+            if self.options.check_only or end == float("inf") or len(self.results) == written:
+                return
+            wave = self.agenda.rest(wave)
+
+    def _turn(self, wave: Sequence[OperatorRun], end: float, resources: Resources) -> None:
         """Check some operators at the same time, then time them one by one, until `end`."""
         spawner, arenas, _ = resources
         check_end = end
@@ -177,6 +190,7 @@ class Evaluation:
         stage = OperatorCheck(
             run.operator, run.candidates, spawner, arenas, self.memory_budget, self._share
         )
+        stage.go_on(run.checked)
         try:
             stage.build()
             stage.run(
@@ -314,6 +328,7 @@ class Evaluation:
             result = with_digests(result, self._digest)
             self._digest = result.run_digest
             self.results.append(result)
+            self.agenda.note(result)
             if self.options.out is not None:
                 append_result(self.options.out, result)
 

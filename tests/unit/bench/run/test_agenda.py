@@ -22,6 +22,7 @@ from solscope.bench.run.evaluate import evaluate
 from solscope.bench.worker.messages import ReleaseAll
 from solscope.bench.worker.worker import Worker
 from solscope.bench.workloads import SMALL, Workload
+from solscope.errors import UsageError
 
 FIRST_IS_WRONG = """
 calls = 0
@@ -180,6 +181,41 @@ def test_what_stops_one_operator_stops_all_and_writes_nothing(tmp_path: Path) ->
         evaluate(one, progress)
     assert not ended.exists()
     assert not out.exists()
+
+
+@WARM
+def test_shapes_that_checks_had_no_time_for_have_another_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Checks get a share of the time; what is left when all is timed is not given away."""
+    checked_run = OperatorCheck.run
+
+    def one_shape(self: OperatorCheck, *args: Any, **named: Any) -> None:
+        turns = iter([True])
+        named["in_time"] = lambda: next(turns, False)
+        checked_run(self, *args, **named)
+
+    said: list[str] = []
+    monkeypatch.setattr(OperatorCheck, "run", one_shape)
+    about = {"operators": ["l2_norm"], "shapes": "0,1,2", "restarts": 1, "extra": 1}
+    wanted = options(find_solution("torch-eager"), time_budget_s=1e6, **about)
+    lines = evaluate(wanted, said.append)
+    assert sorted(line.shape for line in lines) == ["0", "1", "2"]
+    assert {line.status for line in lines} == {"passed"}
+    assert sum(text.startswith("starting ") for text in said) == 3
+    cases = [text for text in said if text.startswith("l2_norm: ")]
+    assert len(cases) == len(set(cases)), "extra cases are run once"
+    assert {line.rounds for line in lines} == {lines[0].rounds}
+
+
+@WARM
+def test_turns_end_where_nothing_comes_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[int] = []
+    monkeypatch.setattr(OperatorCheck, "run", lambda *_, **__: turns.append(1))
+    wanted = options(find_solution("torch-eager"), time_budget_s=1e6, operators=["l2_norm"])
+    with pytest.raises(UsageError, match="nothing was done"):
+        evaluate(wanted)
+    assert turns == [1]
 
 
 @pytest.mark.long
