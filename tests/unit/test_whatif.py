@@ -158,7 +158,7 @@ def test_a_dtype_without_a_known_peak_is_refused() -> None:
     with pytest.raises(UsageError, match="A100-80 has no peak for fp8"):
         predict(step, Scenario(gpu=a100, dtype="fp8"))
     (line,) = step.lines
-    kind = replace(line.kind, axes={**line.kind.axes, "dtype": "fp8"})
+    kind = msgspec.structs.replace(line.kind, axes={**line.kind.axes, "dtype": "fp8"})
     narrow = replace(step, lines=[replace(line, kind=kind)])
     with pytest.raises(UsageError, match="fp8, which dense_gemm was recorded in; give --dtype"):
         predict(narrow, Scenario(gpu=a100))
@@ -228,7 +228,7 @@ def test_logits_are_gathered_and_the_host_launches_what_is_added() -> None:
 def test_recorded_communication_keeps_its_latency() -> None:
     (line,) = shared().lines
     axes: dict[str, Any] = {"bytes": 65536}
-    kind = replace(line.kind, operator="all_reduce", category="comm", axes=axes)
+    kind = msgspec.structs.replace(line.kind, operator="all_reduce", category="comm", axes=axes)
     reduce = replace(line, kind=kind)
     step = shared(lines=[line, replace(reduce, time_us=40.0)], ranks=2)
     assert added_collectives(step, Scenario(tp=4)) == []
@@ -241,7 +241,7 @@ def test_recorded_communication_keeps_its_latency() -> None:
         predict(step, Scenario(tp=1))
     with pytest.raises(InputError, match="does not say of how many ranks"):
         check_ranks(replace(step, ranks=1), Scenario(tp=2))
-    exchange = replace(reduce, kind=replace(reduce.kind, operator="all_to_all"))
+    exchange = replace(reduce, kind=msgspec.structs.replace(reduce.kind, operator="all_to_all"))
     with pytest.raises(InputError, match="this recording also has all_to_all"):
         check_ranks(replace(step, lines=[line, exchange]), Scenario(tp=4))
 
@@ -256,7 +256,7 @@ def test_ranks_that_cannot_be_predicted_are_refused() -> None:
     with pytest.raises(InputError, match="size of the o_proj or down products"):
         predict(shared(lines=recorded_step(made(), None, None).lines), Scenario(tp=2))
     (line,) = shared().lines
-    kind = replace(line.kind, axes={"q_heads": 16})
+    kind = msgspec.structs.replace(line.kind, axes={"q_heads": 16})
     with pytest.raises(UsageError, match="3 ranks cannot share 16 heads"):
         check_ranks(shared(lines=[replace(line, kind=kind)]), Scenario(tp=3))
 
