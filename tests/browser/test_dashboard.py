@@ -438,7 +438,7 @@ def test_a_comparison_leads_to_its_diagnosis_whichever_is_the_slower_one(browser
             why = page.get_by_role("link", name="The whole diagnosis")
             expect(why).to_have_attribute("href", f"/diagnose?a={normal}&b={slow}")
             said = page.locator("#verdict .sentence")
-            expect(said).to_contain_text("slower: CUDA graphs are no longer used (100 % confident)")
+            expect(said).to_contain_text("slower: CUDA graphs are no longer used (97 % confident)")
             expect(page.locator("#verdict .do")).to_contain_text("Look for enforce_eager")
         expect(page.locator("#verdict .scope")).to_have_text(
             ["mean of 16 of 17 decode steps", "mean of 34 of 35 decode steps", "of the decode step"]

@@ -1,4 +1,4 @@
-// The benchmark as pictures: who reaches what, how much of production's time that is, and what each shape takes.
+// The benchmark as pictures: who reaches what, how much of the time that is, and what each shape takes.
 import { Chart, mark, widthOf, type Frame } from "../chart";
 import { BETTER, blend, HUE_LIST, SIDES, WORSE } from "../colors";
 import { axesText, number, percent, shorten, signed, us } from "../format";
@@ -18,13 +18,13 @@ export function SolutionHeat({ operators, entries, time }: { operators: Operator
     cells: entries.map((entry) => {
       const best = Math.max(...entries.map((one) => one.operators[row.operator] ?? 0));
       const s = entry.operators[row.operator];
-      return s == null ? null : { share: s, text: (100 * s).toFixed(0), tip: [`${entry.solution} on ${row.operator}`, `S ${share(s)}`, `best of all ${share(row.s)}; ${share(row.importance)} of ${time}`], on: s === best && s > 0 && entries.length > 1 };
+      return s == null ? null : { share: s, text: (100 * s).toFixed(0), tip: [`${entry.solution} on ${row.operator}`, `S ${share(s)}`, `best of all ${share(row.s)}; ${share(row.importance)} of the ${time}`], on: s === best && s > 0 && entries.length > 1 };
     }),
   }));
   return <HeatMap label={`S of ${entries.length} solutions on ${rows.length} operators, in percent`} rows={rows} columns={entries.map((entry) => entry.solution)} noteTitle="importance" tall={22} />;
 }
 
-/** How strong what can be recovered is drawn, beside what the bound takes. */
+/** How strong what can be saved is drawn, beside what the bound takes. */
 const PALE = 0.35;
 const ROW = 24;
 /** Operators shown; the others are less. */
@@ -36,7 +36,7 @@ const SEEN = 0.0005;
 /** Shares of the time: `bound` is needed, `back` could be saved, `missing` did not pass. */
 interface Reached { name: string; bound: number; back: number; missing: number; tip: string[]; note: string }
 
-/** One bar per operator, as long as its share of the time; that with most to recover first. */
+/** One bar per operator, as long as its share of the time; that with most to save first. */
 export function ReachedShare({ operators, time }: { operators: OperatorScore[]; time: string }) {
   const known = operators.filter((row) => row.s !== null && row.importance > 0).sort((a, b) => (b.recoverable ?? 0) - (a.recoverable ?? 0));
   if (!known.length) return null;
@@ -45,21 +45,21 @@ export function ReachedShare({ operators, time }: { operators: OperatorScore[]; 
   if (rest.length) {
     const sum = (of: (one: Reached) => number): number => rest.reduce((all, one) => all + of(one), 0);
     const back = sum((one) => one.back);
-    bars.push({ name: `${rest.length} others`, bound: sum((one) => one.bound), back, missing: sum((one) => one.missing), tip: [`${rest.length} others`, `recoverable: ${share(back)} of ${time}`], note: `${share(back)} to recover` });
+    bars.push({ name: `${rest.length} others`, bound: sum((one) => one.bound), back, missing: sum((one) => one.missing), tip: [`${rest.length} others`, `can be saved: ${share(back)} of the ${time}`], note: `${share(back)} can be saved` });
   }
   const most = Math.max(...bars.map((one) => one.bound + one.back + one.missing));
   const draw = (frame: Frame) => {
     const { ink, narrow } = frame;
     const names = bars.map((one) => shorten(one.name, narrow ? 16 : 34));
-    const notes = bars.map((one) => (narrow ? (one.note.split(",")[0] as string).replace(" to recover", "") : one.note));
+    const notes = bars.map((one) => (narrow ? (one.note.split(",")[0] as string).replace(" can be saved", "") : one.note));
     const box = boxOf(frame, 14 + Math.max(...names.map((name) => widthOf(name, 12))), 16 + Math.max(...notes.map((note) => widthOf(note, 12))), 22, 44);
     const x = linear(0, 100 * most, [box.left, box.right]);
     const pale = blend(SIDES[0] as string, ink.surface, PALE);
-    const keys = [{ name: "least time by the bound", color: SIDES[0] as string }, { name: "can be recovered", color: pale }, ...(bars.some((one) => one.missing >= SEEN) ? [{ name: "did not pass", color: ink.line }] : [])];
+    const keys = [{ name: "least time by the bound", color: SIDES[0] as string }, { name: "can be saved", color: pale }, ...(bars.some((one) => one.missing >= SEEN) ? [{ name: "did not pass", color: ink.line }] : [])];
     return (
       <>
         <Keys keys={keys} x={box.left} y={13} ink={ink} room={frame.width - box.left} />
-        <XAxis scale={x} box={box} ink={ink} title={`% of ${time}`} format={(value) => `${number(value)} %`} lines />
+        <XAxis scale={x} box={box} ink={ink} title={`% of the ${time}`} format={(value) => `${number(value)} %`} lines />
         {bars.map((one, at) => {
           const top = box.top + 2 + at * ROW;
           let left = x(0);
@@ -79,15 +79,15 @@ export function ReachedShare({ operators, time }: { operators: OperatorScore[]; 
       </>
     );
   };
-  return <Chart label={`What ${known.length} operators take of ${time}, and how much of it can be recovered`} height={72 + bars.length * ROW} draw={draw} />;
+  return <Chart label={`What ${known.length} operators take of the ${time}, and how much of it can be saved`} height={72 + bars.length * ROW} draw={draw} />;
 }
 
 function barOf(row: OperatorScore, time: string): Reached {
   const [bound, back] = [row.importance * (row.s ?? 0), row.recoverable ?? 0];
   return {
     name: row.operator, bound, back, missing: row.importance * Math.max(0, 1 - row.covered_weight),
-    tip: [row.operator, `S ${share(row.s)}; ${share(row.importance)} of ${time}`, `recoverable: ${share(row.recoverable)} of ${time}`],
-    note: `${share(back)} to recover, S ${percent(100 * (row.s ?? 0), 0)}`,
+    tip: [row.operator, `S ${share(row.s)}; ${share(row.importance)} of the ${time}`, `can be saved: ${share(row.recoverable)} of the ${time}`],
+    note: `${share(back)} can be saved, S ${percent(100 * (row.s ?? 0), 0)}`,
   };
 }
 

@@ -17,31 +17,31 @@ export function BenchView({ page }: { page: BenchPage }) {
   const { best } = leaderboard;
   const operators = useMemo<Column<OperatorScore>[]>(() => [
     { id: "operator", title: "Operator", text: true, long: true, value: (row) => row.operator },
-    { id: "importance", title: "Importance", help: `Share of ${page.time}`, value: (row) => row.importance, show: (row) => share(row.importance) },
+    { id: "importance", title: "Importance", help: `Share of the ${page.time}`, value: (row) => row.importance, show: (row) => share(row.importance) },
     { id: "bound", spare: 6, title: "Bound", help: "The least time that the rates of the GPU allow, mean over calls", value: (row) => row.bound_us, time: "us" },
     { id: "time", spare: 3, title: "Best", help: "Time of the fastest correct solutions, mean over calls", value: (row) => row.median_us, time: "us" },
     { id: "who", spare: 8, title: "Who", help: "Solutions, and the shapes on which each is the fastest", text: true, value: (row) => Object.entries(row.best).sort((a, b) => b[1] - a[1]).map(([name, wins]) => `${name} ${wins}`).join(", ") },
     { id: "s", title: "S", help: "Bound / time, shapes by their weight; those that did not pass count as 0", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
     { id: "published", spare: 7, title: "S, published bound", help: "By the bound that the public suite states, which is not always a lower bound", value: (row) => row.published_s, show: (row) => share(row.published_s) },
     ...(Object.keys(page.production_s).length ? [{ id: "xpu", spare: 2, title: "S of XPU-A", help: "Deployed kernels on XPU-A, median shape, as published", value: (row: OperatorScore) => page.production_s[row.operator], show: (row: OperatorScore) => share(page.production_s[row.operator]) }] : []),
-    { id: "back", spare: 4, title: "Recoverable", help: `What would be saved at the bound, of ${page.time}`, value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
+    { id: "back", spare: 4, title: "Can be saved", help: `What calls take beyond their bounds, of the ${page.time}`, value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
     { id: "shapes", spare: 5, title: "Shapes", value: (row) => row.shapes_passed, show: (row) => `${row.shapes_passed} of ${row.shapes}` },
   ], [page]);
   return (
     <>
       <Begin headline={page.headline} severity={page.headline.severity} />
-      <Section id="reached" title="Where the time is, and what can be recovered" about={`One bar per operator, as long as its share of ${page.time}: first the least time by the bound, then what the best solutions take beyond it. Those with most to recover first.`}>
+      <Section id="reached" title="Where the time is, and how much of it can be saved" about={`One bar per operator, as long as its share of the ${page.time}: first the least time by the bound, then what the best solutions take beyond it, which can be saved. Those with most of that first.`}>
         <ReachedShare operators={best.operators} time={page.time} />
       </Section>
       <Section id="solutions" title="Who reaches what" about="S of every solution on every operator, in percent; the most important operators first, the best solution of each outlined. Empty: nothing passed.">
         <SolutionHeat operators={best.operators} entries={leaderboard.entries} time={page.time} />
       </Section>
-      <Section id="score" title="Score" about={`Operators count by importance, their share of ${page.time}; shapes by their weight in it.`}>
+      <Section id="score" title="Score" about={`Operators count by importance, their share of the ${page.time}; shapes by their weight in it.`}>
         <Facts facts={[
           ["GPU", leaderboard.device],
           ["Suite", leaderboard.suite],
           ["Method", <Word key="method" text={leaderboard.method} />],
-          [`Measured, of ${page.time}`, share(best.covered)],
+          [`Measured, of the ${page.time}`, share(best.covered)],
           ["Date", machine.time ? machine.time.replace("T", " ").slice(0, 16) : NONE],
         ]} />
         {machine.versions && <p class="about">{Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`).join(", ")}</p>}

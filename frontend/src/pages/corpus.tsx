@@ -110,7 +110,7 @@ function Importance({ asked, by, find, chosen, version, set }: ImportanceProps) 
     { id: "p50", spare: 4, title: "p50", value: (row) => row.p50_us, time: "us" },
     { id: "bound", spare: 7, title: "Bound p50", value: (row) => row.bound_p50_us, time: "us" },
     { id: "s", title: "S", value: (row) => row.s_pct, show: (row) => percent(row.s_pct) },
-    { id: "back", spare: 3, title: "Recoverable", value: (row) => row.recoverable_pct, show: (row) => percent(row.recoverable_pct) },
+    { id: "back", spare: 3, title: "Can be saved", value: (row) => row.recoverable_pct, show: (row) => percent(row.recoverable_pct) },
   ], [by, most]);
   return (
     <Section id="importance" title="Importance" about={asked.value?.definition}>

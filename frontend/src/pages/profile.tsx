@@ -39,7 +39,7 @@ export function ProfileView({ page, address = null, whatIf = null }: { page: Pro
             ["GPU", summary.devices.join(", ") || "not named"],
             ["Recorded by", [summary.format, summary.framework].filter(Boolean).join(", ")],
             ["Span", ofEach(page, (one) => one.gpu_span_ms)],
-            ["GPU busy, of the span", summary.gpu_busy_pct !== null && (isStray(page) ? "says little: stray activity" : busyWith(page))],
+            ["GPU, of the span", summary.gpu_busy_pct !== null && (isStray(page) ? "says little: stray activity" : busyWith(page))],
             ["Kernels", number(summary.kernels)],
             ["Kernel time, summed", ofEach(page, (one) => one.kernel_time_ms)],
             ["Exposed communication", summary.exposed_comm_ms !== null && (summary.comm_ms ? `${ofEach(page, (one) => one.exposed_comm_ms)} of ${ofEach(page, (one) => one.comm_ms)}` : "none")],
@@ -98,13 +98,13 @@ function ofEach({ summary }: ProfilePage, value: (one: Times) => number | null):
   return [...new Set([Math.min(...all), Math.max(...all)].map(ms))].join(" to ");
 }
 
-/** How much of the span a GPU is busy, and with what where that is not computing alone. */
+/** What a GPU does in the span: parts that add up to it, but for those below 1 %. */
 function busyWith({ summary }: ProfilePage): string {
   const share = (part: number | null): number => (100 * (part ?? 0)) / (summary.gpu_span_ms || 1);
   const alone: [string, number][] = [["only copying", share(summary.exposed_memcpy_ms)], ["only communicating", share(summary.exposed_comm_ms)]];
   const shown = alone.filter(([, size]) => size >= 1);
-  if (!shown.length) return percent(summary.gpu_busy_pct);
-  return `${percent(summary.gpu_busy_pct)}: ${[["computing", share(summary.compute_ms)] as [string, number], ...shown].map(([name, size]) => `${name} ${percent(size)}`).join(", ")}`;
+  const busy: [string, number][] = shown.length ? [["computing", share(summary.compute_ms)], ...shown] : [["busy", summary.gpu_busy_pct ?? 0]];
+  return [...busy, ["idle", 100 - (summary.gpu_busy_pct ?? 0)] as [string, number]].map(([name, size]) => `${name} ${percent(size)}`).join(", ");
 }
 
 /** Whether a few activities far from all others make the span meaningless. */

@@ -25,7 +25,13 @@ from solscope.diagnose.slow_rank import RankCause
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.verdict.judging import Scope, Verdict, judge, scope_of
 from solscope.diagnose.verdict.latent import Latent, latent_changes
-from solscope.diagnose.verdict.naming import causes_of, hidden_causes, less_sure, ranking_of_tail
+from solscope.diagnose.verdict.naming import (
+    causes_of,
+    hidden_causes,
+    less_sure,
+    no_surer,
+    ranking_of_tail,
+)
 from solscope.diagnose.verdict.outliers import (
     Outliers,
     outliers_of,
@@ -178,6 +184,7 @@ def _diagnosed(f: Findings, *, usual: bool) -> Diagnosis:
     causes = causes_of(f, ranking, verdict)
     if scope == "tail" and (f.tails.by_size or f.tails.by_cause):
         causes = less_sure(f, causes)
+    causes = no_surer(causes, f.limits)
     named = {cause.id for cause in causes} if verdict == "workload_changed" else set()
     latent = [item for item in latent_changes(f, ranking, verdict) if item.id not in named]
     units = f.units

@@ -7,7 +7,7 @@ with the beginning, as two runs would be.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -27,6 +27,7 @@ from solscope.diagnose.observe import observe
 from solscope.diagnose.thresholds import THRESHOLDS, Thresholds
 from solscope.diagnose.verdict import undecided
 from solscope.diagnose.verdict.figures import steps_text
+from solscope.diagnose.verdict.naming import no_surer
 from solscope.diagnose.verdict.outliers import for_single_steps
 from solscope.diagnose.verdict.ranking import Excluded, NamedCause, Ranking, rank
 from solscope.diagnose.verdict.wording import PLACES, told, why
@@ -198,6 +199,8 @@ def _explained(
     ranking = None if findings is None else rank(findings)
     if ranking is not None and not sensors and run.counters:
         ranking = for_single_steps(ranking)
+    if ranking is not None:
+        ranking = replace(ranking, causes=no_surer(ranking.causes, limits))
     return findings, ranking
 
 

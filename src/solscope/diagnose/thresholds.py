@@ -257,6 +257,9 @@ class Thresholds(msgspec.Struct, frozen=True):
     Chosen."""
     margin: float = 0.15
     """Difference of confidence below which the first two causes are both named. Chosen."""
+    lab_right: int = 29
+    """Causes named first in the lab's test half, all of them right: no confidence is above what so
+    many allow. Measured: `solscope lab score`, where a cause is named."""
     sure: float = 0.60
     """Least confidence at which the sentence names one cause without reservation. Chosen."""
 

@@ -149,13 +149,13 @@ def of_bench(score: Score, ignored: Sequence[str] = ()) -> Headline:
     sentence = words.sentence(score)
     if sentence is None or score.weighted_s is None:
         return Headline(f"No solution passed on a shape that has a bound.{rest}", [], "attention")
-    figures = [Figure("S", 100 * score.weighted_s, "%", "of the suite")]
+    figures = [Figure("of the possible speed (S)", 100 * score.weighted_s, "%", "of the suite")]
     most = words.most_recoverable(score)
     if score.recoverable is not None and most is not None and most.recoverable is not None:
-        of = f"of {words.time_of(score.suite)}"
+        of = f"of the {words.time_of(score.suite)}"
         figures += [
-            Figure("recoverable", 100 * score.recoverable, "%", of),
-            Figure(f"recoverable in {most.operator}", 100 * most.recoverable, "%", of),
+            Figure("can be saved", 100 * score.recoverable, "%", of),
+            Figure(f"can be saved in {most.operator}", 100 * most.recoverable, "%", of),
         ]
     return Headline(
         f"{sentence}{rest}", figures, "neutral", words.advice(score), words.legend(score)
@@ -181,6 +181,6 @@ def of_importance(importance: Importance) -> Headline:
     if left:
         most = max(left, key=lambda row: row.recoverable_pct or 0.0)
         share = as_percent((most.recoverable_pct or 0.0) / 100, 1)
-        sentence += f"; {most.key} has the most to recover ({share} of GPU time)"
-        figures.append(Figure(f"recoverable in {most.key}", most.recoverable_pct or 0.0, "%", of))
+        sentence += f"; most can be saved in {most.key} ({share} of GPU time)"
+        figures.append(Figure(f"can be saved in {most.key}", most.recoverable_pct or 0.0, "%", of))
     return Headline(f"{sentence}.", figures, "neutral")

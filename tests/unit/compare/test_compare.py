@@ -214,7 +214,7 @@ def test_without_cuda_graphs_the_same_kernels_wait_for_the_host() -> None:
     said = result.verdict
     slow, normal = (side.label for side in reversed(result.profiles))
     assert said.sentence.startswith(
-        f"Why {slow} is slower: CUDA graphs are no longer used (100 % confident). Its decode steps "
+        f"Why {slow} is slower: CUDA graphs are no longer used (97 % confident). Its decode steps "
         f"take 4.27 times as long as those of {normal}: 16.07 ms instead of 3.76 ms"
     )
     assert said.outcome == "regression"

@@ -5,13 +5,22 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.evidence import gpu, work
 from solscope.diagnose.findings.findings import find
 from solscope.diagnose.matching.units import match
+from solscope.diagnose.single import diagnose_run
+from solscope.diagnose.thresholds import Thresholds
 from solscope.readers.packed import ANCHOR, Observations
 from tests.unit.diagnose.making import EAGER, GRAPH, PINNED
-from tests.unit.diagnose.test_causes import FP32, slower_host, slower_kernels, slower_section
+from tests.unit.diagnose.test_causes import (
+    FP32,
+    HAPPENED,
+    slower_host,
+    slower_kernels,
+    slower_section,
+)
 from tests.unit.diagnose.test_thresholds import findings
 
 
@@ -264,3 +273,49 @@ def test_what_would_prove_a_cause_is_listed_where_none_fits() -> None:
     assert "run-queue time was not sampled" in result.missing_evidence
     assert "CPU quota and throttling were not sampled" in result.missing_evidence
     assert not any("median host operator" in text for text in result.missing_evidence)
+
+
+MOST = (29 + 1) / (29 + 2)
+"""Of 29 causes that were named in the lab's test half, none was wrong."""
+
+
+@pytest.mark.parametrize("name", ["cpu_quota", "graphs_off", "workload_batch"])
+def test_no_cause_is_surer_than_the_known_answers_allow(name: str) -> None:
+    normal, abnormal = HAPPENED[name]
+    found = diagnose_runs(normal.run(), abnormal.run(3))
+    assert found.causes[0].id == name
+    assert found.causes[0].confidence == pytest.approx(MOST)
+    assert sum(cause.confidence for cause in found.causes) == pytest.approx(1.0)
+    assert found.causes[-1].id == UNKNOWN
+    assert "100 %" not in f"{found.why}"
+    unlimited = diagnose_runs(normal.run(), abnormal.run(3), Thresholds(lab_right=10**9))
+    assert unlimited.causes[0].confidence > MOST
+    assert [c.id for c in unlimited.causes] == [c.id for c in found.causes]
+
+
+def test_causes_within_one_run_are_no_surer_either() -> None:
+    made = EAGER.but(steps=60)
+    runs = [made.run(), slower_section(made, "sample", 6.0).run()]
+    slow = [int(20 <= at < 40) for at in range(60)]
+
+    def mixed(first: list[int], second: list[int]) -> list[int]:
+        return [(first, second)[of][at] for at, of in enumerate(slow)]
+
+    tiles = [
+        msgspec.structs.replace(a, ns=mixed(a.ns, b.ns))
+        for a, b in zip(runs[0].tiles, runs[1].tiles, strict=True)
+    ]
+    sections = [
+        msgspec.structs.replace(a, own_ns=mixed(a.own_ns, b.own_ns), ns=mixed(a.ns, b.ns))
+        for a, b in zip(runs[0].sections, runs[1].sections, strict=True)
+    ]
+    walls = [sum(tile.ns[at] for tile in tiles) for at in range(60)]
+    steps = [
+        msgspec.structs.replace(step, wall_ns=wall, start_ns=sum(walls[:at]))
+        for at, (step, wall) in enumerate(zip(runs[0].steps, walls, strict=True))
+    ]
+    run = msgspec.structs.replace(runs[0], tiles=tiles, sections=sections, steps=steps)
+    limits = Thresholds(lab_right=2)
+    free, found = diagnose_run(run), diagnose_run(run, limits)
+    assert free.causes[0].id == found.causes[0].id != UNKNOWN
+    assert free.causes[0].confidence > found.causes[0].confidence == pytest.approx(3 / 4)

@@ -174,12 +174,25 @@ def test_results_begin_with_how_close_the_best_come_to_the_limit() -> None:
     assert [figure.value for figure in found.figures] == pytest.approx(
         [100 * s for s in (board.best.weighted_s, board.best.recoverable, most.recoverable)]
     )
-    assert f"{100 * most.recoverable:.1f} % of production's GPU time" in found.sentence
+    assert (
+        f"{100 * most.recoverable:.1f} % of the GPU time of production profiles" in found.sentence
+    )
     missing = f"with 0 for the {100 * (1 - board.best.covered):.1f} % of the time that did not pass"
     assert missing in found.sentence
     assert missing not in of_bench(replace(board.best, covered=1.0)).sentence
     assert found.legend is not None
     assert "S: bound / measured time" in found.legend
+    assert "GPU time of production profiles: the calls of the suite" in found.legend
+
+
+def test_results_say_what_s_is_where_it_stands_first() -> None:
+    found = of_bench(leaderboard(read_results(["tests/data/bench_results.jsonl"])).best)
+    first = found.sentence.index("S:")
+    assert found.sentence[first:].startswith("S: least possible time / measured time")
+    assert " S " not in found.sentence[:first]
+    assert found.figures[0].name == "of the possible speed (S)"
+    names = [figure.name for figure in found.figures]
+    assert "recover" not in f"{found.sentence} {names} {found.legend}".lower()
 
 
 def test_other_suites_and_single_solutions_are_called_what_they_are() -> None:
@@ -195,9 +208,10 @@ def test_the_benchmark_says_where_to_work_first() -> None:
     most = max(board.best.operators, key=lambda scored: scored.recoverable or 0.0)
     assert most.s is not None
     assert advice == (
-        f"Work on {most.operator} first: it has {100 * most.importance:.1f} % of production's GPU "
-        f"time, and S is {100 * most.s:.1f} % there. `solscope bench new {most.operator}` begins a "
-        f"kernel of your own, and `solscope bench tune {most.operator}` times it."
+        f"Work on {most.operator} first: it has {100 * most.importance:.1f} % of the GPU time of "
+        f"production profiles, and S is {100 * most.s:.1f} % there. `solscope bench new "
+        f"{most.operator}` begins a kernel of your own, and `solscope bench tune {most.operator}` "
+        "times it."
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from solscope.bench.results.score import OperatorScore, Score
 from solscope.bench.workloads import DEFAULT_SUITE
-from solscope.text import as_percent
+from solscope.text import as_percent, capitalized
 
 
 def time_of(suite: str) -> str:
-    """What importance and recoverable time are shares of."""
-    return "production's GPU time" if suite == DEFAULT_SUITE else "the time of the suite"
+    """What importance, and time that can be saved, are shares of."""
+    return "GPU time of production profiles" if suite == DEFAULT_SUITE else "time of the suite"
 
 
 def sentence(score: Score) -> str | None:
@@ -19,7 +19,11 @@ def sentence(score: Score) -> str | None:
     who = "The fastest correct solutions reach"
     if len(score.solutions) == 1:
         who = f"{score.solutions[0]} reaches"
-    said = f"{who} {as_percent(score.weighted_s, 1)} of the speed that {score.device} allows (S)"
+    reached = as_percent(score.weighted_s, 1)
+    said = (
+        f"{who} {reached} of the speed that {score.device} allows (S: least possible time / "
+        "measured time)"
+    )
     if has_gaps(score):
         missing = as_percent(1 - score.covered, 1)
         said += f", with 0 for the {missing} of the time that did not pass or was not run"
@@ -27,7 +31,8 @@ def sentence(score: Score) -> str | None:
     if most is None:
         return f"{said}."
     share = as_percent(most.recoverable or 0.0, 1)
-    return f"{said}; {most.operator} has the most to recover, {share} of {time_of(score.suite)}."
+    time = time_of(score.suite)
+    return f"{said}; most can be saved in {most.operator}, {share} of the {time}."
 
 
 def has_gaps(score: Score) -> bool:
@@ -37,12 +42,13 @@ def has_gaps(score: Score) -> bool:
 
 def legend(score: Score) -> str:
     """What S, the bound and shares are, for those who see them for the first time."""
-    time = time_of(score.suite)
-    whole = "all calls of the suite, by its weights"
+    whole = "all its calls, by their weights"
+    if score.suite == DEFAULT_SUITE:
+        whole = "the calls of the suite, as often as recordings of servers in production have them"
     return (
         "S: bound / measured time; 100 % is the limit of the hardware. Bound: the least time that "
-        f"the rates of the GPU allow for a call. {time[0].upper()}{time[1:]}: {whole}. "
-        "Recoverable: what would be saved if every call took no longer than its bound."
+        f"the rates of the GPU allow for a call. {capitalized(time_of(score.suite))}: {whole}. "
+        "Can be saved: what every call takes beyond its bound."
     )
 
 
@@ -60,7 +66,7 @@ def advice(score: Score) -> str | None:
     suite = "" if score.suite == DEFAULT_SUITE else f" --suite {score.suite}"
     return (
         f"Work on {most.operator} first: it has {as_percent(most.importance, 1)} of "
-        f"{time_of(score.suite)}, and S is {as_percent(most.s, 1)} there. `solscope bench new "
+        f"the {time_of(score.suite)}, and S is {as_percent(most.s, 1)} there. `solscope bench new "
         f"{most.operator}` begins a kernel of your own, and `solscope bench tune {most.operator}"
         f"{suite}` times it."
     )

@@ -7,10 +7,12 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.causes import NONE, UNKNOWN
 from solscope.diagnose.findings.findings import Findings
+from solscope.diagnose.thresholds import Thresholds
 from solscope.diagnose.verdict.judging import Verdict
 from solscope.diagnose.verdict.ranking import NamedCause, Ranking, nothing, rank, unknown
+from solscope.resample import succession
 from solscope.text import as_percent
 
 
@@ -77,6 +79,23 @@ def less_sure(f: Findings, causes: list[NamedCause]) -> list[NamedCause]:
     rest = 1.0 - sum(c.confidence for c in weaker)
     text = f"the slow steps are too few for a test of their number (p = {f.tails.p:.2f})"
     return sorted([*weaker, unknown(rest, [text])], key=lambda cause: -cause.confidence)
+
+
+def no_surer(causes: list[NamedCause], limits: Thresholds) -> list[NamedCause]:
+    """Causes that are no surer than the lab's known answers allow; the rest goes to `unknown`."""
+    most = succession(limits.lab_right, limits.lab_right)
+    first = causes[0] if causes else None
+    if first is None or first.id in (UNKNOWN, NONE) or first.confidence <= most:
+        return causes
+    rest = [cause for cause in causes[1:] if cause.id != UNKNOWN]
+    left = next((cause for cause in causes if cause.id == UNKNOWN), unknown(0.0))
+    return [
+        msgspec.structs.replace(first, confidence=most),
+        *rest,
+        msgspec.structs.replace(
+            left, confidence=1.0 - most - sum(cause.confidence for cause in rest)
+        ),
+    ]
 
 
 def hidden_causes(ranking: Ranking, causes: list[NamedCause]) -> list[NamedCause]:

@@ -156,13 +156,13 @@ _IMPORTANCE = (
     *numbers("importance", ("95 % interval", 3), ("profiles", 2), ("calls", 4)),
     # S is of all calls together, and so are the means; medians are of other calls.
     *numbers(
-        ("mean µs", 5), ("bound µs", 5), ("p50 µs", 6), ("p90 µs", 7), ("S", 1), ("recoverable", 1)
+        ("mean µs", 5), ("bound µs", 5), ("p50 µs", 6), ("p90 µs", 7), ("S", 1), ("can be saved", 1)
     ),
     Column("name", text=True, code=True),
 )
 
 _RECOVERABLE = (
-    f"recoverable = share of GPU time saved at {TARGET_PCT:.0f} % of the bound; "
+    f"can be saved = share of GPU time less at {TARGET_PCT:.0f} % of the bound; "
     "`solscope hotspots`, which sees whole steps, counts less"
 )
 

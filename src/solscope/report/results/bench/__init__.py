@@ -129,7 +129,7 @@ def score_parts(score: Score, screen: Screen) -> list[Printable]:
     """S per operator, and over all."""
     columns = (
         *numbers("importance", "S", ("bound µs", 2), ("best µs", 1)),
-        *numbers("recoverable", "passed", ("published S", 3)),
+        *numbers("can be saved", "passed", ("published S", 3)),
         Column("operator", text=True),
         Column("best", text=True, spare=4),
     )
@@ -150,7 +150,7 @@ def score_parts(score: Score, screen: Screen) -> list[Printable]:
     title = f"{score.device}, suite {score.suite}, {score.method}: {', '.join(score.solutions)}"
     notes = [_no_score(score)]
     if score.weighted_s is not None:
-        notes = [*_said(score), f"recoverable in all: {_share(score.recoverable)}"]
+        notes = [*_said(score), f"can be saved in all: {_share(score.recoverable)}"]
         if words.has_gaps(score):
             notes.append(f"S of what passed: {_share(score.s_covered)}")
         notes.append(words.legend(score))

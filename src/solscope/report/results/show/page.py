@@ -83,7 +83,7 @@ def _times(s: Summary, width: int) -> Printable:
     if span is not None:
         rows += [
             ("GPU span", span, None, _span_note(s)),
-            ("busy", s.gpu_busy_ms, s.gpu_busy_pct, "at least one activity running"),
+            ("busy", s.gpu_busy_ms, s.gpu_busy_pct, "computing, copying or communicating"),
             ("idle", span - (s.gpu_busy_ms or 0.0), s.gpu_idle_pct, ""),
         ]
         rows += [
