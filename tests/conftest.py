@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,8 +22,26 @@ settings.register_profile("many", settings.get_profile("repeatable"), max_exampl
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where there is one."""
+ROOM_BYTES = 4 << 30
+"""Free memory in it from which on tests write there; a run leaves about 150 MB."""
+
+
+def _write_in_memory() -> None:
+    """Put the folders of tests where writing through to the disk takes no time.
+
+    A store makes sure that what it wrote is on the disk. In a whole run, tests would wait for that
+    for half a minute.
+    """
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Remember recordings in processes that run tests; one that hands them out reads none."""
+    if config.option.basetemp is None:
+        _write_in_memory()
     hands_out = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     if not hands_out:
         from tests.read_once import install

@@ -1,7 +1,8 @@
 """Recordings that many tests begin with: each process of a test run reads and attributes one once.
 
 Only files of the repository and of the shared data are remembered: nobody writes them while tests
-run. Tests of reading, of attribution and of the cache read anew, as do those marked `reads_anew`,
+run. Many tests also begin with the same small profile that they make: it is attributed once, too.
+Tests of reading, of attribution and of the cache read anew, as do those marked `reads_anew`,
 because they change how files are read.
 """
 
@@ -11,6 +12,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from solscope import attribution
@@ -27,6 +29,9 @@ ROOTS = (str(REPOSITORY) + os.sep, str(REPOSITORY.parent / "shared") + os.sep)
 READ_ANEW = ("unit/attribution", "unit/readers", "unit/cache", "conformance", "fuzz")
 """Folders of tests that read everything anew."""
 
+SMALL_ROWS = 1_000
+"""Profiles of tests have fewer events; of others, the content is not compared."""
+
 _Key = tuple[object, ...]
 
 
@@ -37,6 +42,8 @@ class _Memory:
     profiles: dict[_Key, Profile] = {}  # noqa: RUF012 - one memory for all
     attributed: dict[int, Attributed] = {}  # noqa: RUF012
     """By the identity of a profile that is kept above."""
+    made: dict[_Key, Attributed] = {}  # noqa: RUF012
+    """By the content of a small profile that a test made."""
 
 
 @contextmanager
@@ -71,14 +78,26 @@ def _remembering_attribute(attribute: _Attribute) -> _Attribute:
         rules: RuleSet | None = None,
         companion: Profile | Sequence[Profile] | None = None,
     ) -> Attributed:
-        kept = _Memory.in_use and any(profile is known for known in _Memory.profiles.values())
-        if not kept or companion or not _built_in(rules):
+        if not _Memory.in_use or companion or not _built_in(rules):
             return attribute(profile, rules, companion)
-        if id(profile) not in _Memory.attributed:
-            _Memory.attributed[id(profile)] = attribute(profile, rules, companion)
-        return _Memory.attributed[id(profile)]
+        if any(profile is known for known in _Memory.profiles.values()):
+            if id(profile) not in _Memory.attributed:
+                _Memory.attributed[id(profile)] = attribute(profile, rules, companion)
+            return _Memory.attributed[id(profile)]
+        if max(profile.events.height, profile.aggregates.height) > SMALL_ROWS:
+            return attribute(profile, rules, companion)
+        content = _content(profile)
+        if content not in _Memory.made:
+            _Memory.made[content] = attribute(profile, rules, companion)
+        return replace(_Memory.made[content], profile=profile)
 
     return remembered
+
+
+def _content(profile: Profile) -> _Key:
+    """All that attribution depends on: rows in their order, with 64 bits of hash for each."""
+    tables = (profile.events, profile.aggregates)
+    return (profile.metadata.framework, *(tuple(table.hash_rows()) for table in tables))
 
 
 def _built_in(rules: RuleSet | None) -> bool:

@@ -13,9 +13,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-STANDARD = ("bz2", "ipaddress", "linecache", "lzma", "pickle")
-"""Modules of the standard library that others of it, Click, NumPy and Polars import and use only
-for what no command asks of them: archives, addresses, source lines of a traceback."""
+STANDARD = ("ipaddress", "linecache", "pickle")
+"""Modules of the standard library that others of it, Click and NumPy import and use only for what
+no command asks of them: addresses, source lines of a traceback, objects in files. All of them are
+there in every Python; what can be missing must not seem to be there."""
 
 
 class _Late(ModuleType):

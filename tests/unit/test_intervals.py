@@ -316,3 +316,17 @@ def test_a_gap_of_just_a_quarter_of_the_span_is_no_stray() -> None:
     assert find_stray(start, end, one_in=2) is None
     start, end = columns([(0, 70), (96, 100)])
     assert find_stray(start, end, one_in=2) == Stray(26, 70, 96, 1, True)
+
+
+@pytest.mark.parametrize("order", ["by start", "as drawn"])
+def test_overlap_is_the_cover_before_the_end_less_that_before_the_start(order: str) -> None:
+    draw = np.random.default_rng(3)
+    for _ in range(200):
+        start = draw.integers(-50, 100, 20)
+        if order == "by start":
+            start.sort()
+        end = start + draw.integers(-5, 40, 20)  # in damaged files some end before they start
+        begun = draw.integers(-50, 100, draw.integers(0, 8))
+        cover = union(begun, begun + draw.integers(1, 10, begun.size))
+        wanted = covered_before(cover, end) - covered_before(cover, start)
+        assert overlap(start, end, cover).tolist() == wanted.tolist()

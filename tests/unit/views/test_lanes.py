@@ -8,11 +8,12 @@ import pytest
 
 import solscope
 from solscope import attribute
-from solscope.arrays import texts_of
+from solscope.arrays import Texts, texts_of
 from solscope.attribution import Attributed
 from solscope.events import METRIC_SCHEMA
 from solscope.views.device_time import device_times
 from solscope.views.kernels import kernels
+from solscope.views.lanes import labels
 from solscope.views.lanes.base import EventBlock
 from solscope.views.lanes.labels import Labels
 from solscope.views.lanes.levels import Level, event_timeline, levels_of
@@ -348,3 +349,14 @@ def test_labels_are_numbered_by_first_use(monkeypatch: pytest.MonkeyPatch, few: 
     assert number.tolist() == [0, 1, 2, 3, 0]
     again = {"name": texts_of(pl.Series(["c", "b", "c"]))}
     assert labels.number(again).tolist() == [4, 3, 4]
+
+
+def test_labels_are_numbered_by_first_use_however_many_rows_are_looked_at_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = Texts(np.array([2, 0, 2, 1, 0, 3, 1]), ["a", "b", "c", "d"])
+    for rows in (1, 3, 100):
+        monkeypatch.setattr(labels, "AT_ONCE", rows)
+        made = labels.Labels()
+        assert made.number({"name": names}).tolist() == [0, 1, 0, 2, 1, 3, 2]
+        assert [label.name for label in made.all] == ["c", "a", "b", "d"]
