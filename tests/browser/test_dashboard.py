@@ -242,7 +242,7 @@ def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
     with watched(browser) as (page, problems):
         page.goto(f"{address}/bench")
         expect(page.locator("#leaderboard tbody tr")).to_have_count(3)
-        eventually(page, page.locator("#reached [data-tip*='recoverable']").count, lambda n: n > 1)
+        eventually(page, page.locator("#reached [data-tip*='can be saved']").count, lambda n: n > 1)
         eventually(
             page, page.locator("#solutions [data-tip*='best of all']").count, lambda n: n > 3
         )
@@ -499,7 +499,7 @@ def test_every_page_marks_how_bad_its_verdict_is_and_says_once_what_to_do(
             expect(page.locator("#verdict .do")).to_have_count(0 if "/compare" in path else 1)
             expect(page.locator("#verdict")).not_to_contain_text("Next:")
         page.goto(f"{address}/bench")
-        expect(page.locator("#verdict dt").first).to_have_text("S")
+        expect(page.locator("#verdict dt").first).to_have_text("of the possible speed (S)")
         expect(page.locator("#verdict .scope").first).to_have_text("of the suite")
         assert problems == []
 

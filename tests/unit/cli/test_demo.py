@@ -33,7 +33,7 @@ FACTS = {
     "efficiency": r"decode",
     "whatif": r"B200, fp8, graphs: 2\.7",
     "memory": r"peak 2,088\.51 MB in aten::mul",
-    "diagnose": r"\b98 % cpu_contention",
+    "diagnose": r"\b97 % cpu_contention",
     "gate": r"worse: decode step",
     "ranks": r"wait for rank 2",
     "report": r"report\.html",
