@@ -103,7 +103,12 @@ def longer(base: Made, **added_ms: float) -> Made:
 
 SCHEDULED = EAGER.but(tiles={"idle.host:schedule": 3.0})
 LONG_SCHEDULE = EAGER.but(tiles={"idle.host:schedule": 8.0})
-WIDE = GRAPH.but(kernels={("norm", "rms_norm", "bf16"): (25, 6.0, "100,1,1")})
+WIDE = GRAPH.but(
+    kernels={
+        ("norm", "rms_norm", "bf16"): (25, 6.0, "100,1,1"),
+        ("activation", "silu_mul", "bf16"): (12, 8.3, "100,1,1"),
+    }
+)
 MANY_GEMMS = GRAPH.but(kernels={("gemm", "nvjet_128", "bf16"): (1000, 27.0, "132,1,1")})
 
 EDGES = [
