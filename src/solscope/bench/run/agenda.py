@@ -108,7 +108,7 @@ class Agenda:
         if not self.options.operators and len(runnable) < len(listed):
             lacking = ", ".join(name for name in listed if name not in runnable)
             self.progress(f"left out, because nothing can be checked against: {lacking}")
-        names = self.options.operators or runnable
+        names = list(dict.fromkeys(self.options.operators)) or runnable
         planned = [self._run(name, listed, folder) for name in names]
         solutions = self.options.solutions
         if not any(solution.file(name) for solution in solutions for name in names):
@@ -138,11 +138,11 @@ class Agenda:
             for shape in run.shapes
         )
 
-    def note(self, line: ShapeResult) -> None:
+    def mark_done(self, line: ShapeResult) -> None:
         """Take a line that was written off the list."""
         self._done[line.key] = line
 
-    def rest(self, runs: Sequence[OperatorRun]) -> list[OperatorRun]:
+    def still_due(self, runs: Sequence[OperatorRun]) -> list[OperatorRun]:
         """What of these operators is still to be done, with what is known of the candidates."""
         left = []
         for run in runs:

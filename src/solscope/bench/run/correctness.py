@@ -99,14 +99,16 @@ class OperatorCheck:
         self.memory_budget = memory_budget
         self.slots = [WorkerSlot(spawner, candidate, arenas, share) for candidate in candidates]
         self.found = {candidate.key: Checked() for candidate in candidates}
-        self.again = False
-        """Whether the candidates had a turn before, with extra cases."""
+        self.extra_cases_done = False
+        """Whether an earlier turn had them."""
+        self.prepared = math.inf
+        """When the first shape could be checked, by `time.monotonic`."""
         self._clock = time.thread_time if self.device == "cpu" else time.monotonic
 
-    def go_on(self, before: Mapping[str, Checked]) -> None:
+    def continue_from(self, before: Mapping[str, Checked]) -> None:
         """Take over what an earlier turn of the same candidates found, extra cases included."""
         self.found |= {key: checked for key, checked in before.items() if key in self.found}
-        self.again = bool(before)
+        self.extra_cases_done = bool(before)
 
     def close(self) -> None:
         """End the workers."""
@@ -148,7 +150,8 @@ class OperatorCheck:
         for axes in rehearsal(self.operator, shapes) if compiled else ():
             progress(f"{self.operator.name}: compiling")
             self._rehearse(compiled, axes)
-        for case in () if self.again else extra_cases(self.operator, shapes, effort):
+        self.prepared = time.monotonic()
+        for case in () if self.extra_cases_done else extra_cases(self.operator, shapes, effort):
             progress(f"{self.operator.name}: {case.label}")
             self._case(case.axes, case.variant, effort, case.label)
         for shape in shapes:

@@ -114,22 +114,27 @@ class Evaluation:
         """Check and time some operators until `end`, in turns as long as lines come of it.
 
         Checks end after a share of the time. What they leave out has its turn where timing takes
-        less than the rest.
+        less than the rest, and more is left than the last turn needed before its first shape.
         """
-        while wave and time.monotonic() < end:
+        while wave:
             written = len(self.results)
-            self._turn(wave, end, resources)
+            preparing_s = self._turn(wave, end, resources)
             if self.options.check_only or end == float("inf") or len(self.results) == written:
                 return
-            wave = self.agenda.rest(wave)
+            if time.monotonic() + preparing_s >= end:
+                return
+            wave = self.agenda.still_due(wave)
 
-    def _turn(self, wave: Sequence[OperatorRun], end: float, resources: Resources) -> None:
-        """Check some operators at the same time, then time them one by one, until `end`."""
+    def _turn(self, wave: Sequence[OperatorRun], end: float, resources: Resources) -> float:
+        """Check some operators at the same time, then time them one by one, until `end`.
+
+        Returns the seconds in which processes only started and compiled.
+        """
         spawner, arenas, _ = resources
         check_end = end
         if not self.options.check_only:
             check_end -= (1 - CHECK_SHARE) * (end - time.monotonic()) if end < float("inf") else 0.0
-        _together(
+        preparing = _together(
             lambda run: self._check(run, check_end, spawner, arenas),
             wave,
             self.options.jobs,
@@ -139,8 +144,10 @@ class Evaluation:
         arenas.trim()
         release(self.options.device, keep=0)
         standing = [run for run in wave if self._standing(run)]
+        preparing_s = max(preparing, default=0.0)
         if standing and not self.options.check_only and time.monotonic() < end:
-            self._time_wave(standing, end, resources)
+            preparing_s += self._time_wave(standing, end, resources)
+        return preparing_s
 
     @property
     def _share(self) -> float | None:
@@ -167,13 +174,14 @@ class Evaluation:
 
     # --- correctness
 
-    def _check(self, run: OperatorRun, end: float, spawner: Spawner, arenas: Arenas) -> None:
-        if time.monotonic() >= end:
-            return
+    def _check(self, run: OperatorRun, end: float, spawner: Spawner, arenas: Arenas) -> float:
+        """Check what is due and unknown; the seconds before the first shape could be."""
+        if time.monotonic() >= end or not self._unknown(run):
+            return 0.0
         with arenas.pair() as pair:
-            self._check_in(run, end, spawner, pair)
+            preparing_s = self._check_in(run, end, spawner, pair)
         if spawner.stopped:
-            return
+            return preparing_s
         for candidate in run.candidates:
             checked = run.checked[candidate.key]
             for shape in run.shapes:
@@ -183,14 +191,25 @@ class Evaluation:
                 if self.options.check_only or not verdict.ok:
                     line = self._line(run, candidate, shape, verdict.status, verdict.reason)
                     self._write(line)
+        return preparing_s
+
+    def _unknown(self, run: OperatorRun) -> bool:
+        """Whether anything is due that no earlier turn has checked."""
+        return any(
+            self.agenda.due(candidate, shape)
+            and not run.checked.get(candidate.key, Checked()).knows(shape.shape)
+            for candidate in run.candidates
+            for shape in run.shapes
+        )
 
     def _check_in(
         self, run: OperatorRun, end: float, spawner: Spawner, arenas: dict[str, Arena]
-    ) -> None:
+    ) -> float:
+        start = time.monotonic()
         stage = OperatorCheck(
             run.operator, run.candidates, spawner, arenas, self.memory_budget, self._share
         )
-        stage.go_on(run.checked)
+        stage.continue_from(run.checked)
         try:
             stage.build()
             stage.run(
@@ -205,6 +224,7 @@ class Evaluation:
         finally:
             stage.close()
         run.checked = stage.found
+        return min(stage.prepared, time.monotonic()) - start
 
     # --- performance
 
@@ -216,14 +236,16 @@ class Evaluation:
             if run.checked and any(self._due(run, candidate, shape) for shape in run.shapes)
         ]
 
-    def _time_wave(self, wave: Sequence[OperatorRun], end: float, resources: Resources) -> None:
+    def _time_wave(self, wave: Sequence[OperatorRun], end: float, resources: Resources) -> float:
         """Start the processes of several operators at once, then time one after the other.
 
-        Each operator gets its share of the time that is left.
+        Each operator gets its share of the time that is left. Returns the seconds of the start.
         """
         spawner, arenas, watch = resources
+        start = time.monotonic()
         self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
         stages = _together(lambda run: self._start(run, spawner, arenas), wave, len(wave), spawner)
+        starting_s = time.monotonic() - start
         try:
             with arenas.pair() as pair:
                 for number, (run, stage) in enumerate(zip(wave, stages, strict=True)):
@@ -235,6 +257,7 @@ class Evaluation:
             for stage in stages:
                 stage.close()
             release(self.options.device)
+        return starting_s
 
     def _free_memory(
         self, run: OperatorRun, done: Sequence[OperatorTiming], spawner: Spawner
@@ -328,7 +351,7 @@ class Evaluation:
             result = with_digests(result, self._digest)
             self._digest = result.run_digest
             self.results.append(result)
-            self.agenda.note(result)
+            self.agenda.mark_done(result)
             if self.options.out is not None:
                 append_result(self.options.out, result)
 

@@ -172,13 +172,20 @@ class Pace:
 
 
 def _output_sizes(trial: Trial, described: Sequence[OutputFacts]) -> list[int]:
-    """Sizes of the outputs of a call, with the dtypes of the task: those of a reply may be forged.
+    """Sizes of the outputs of a call, with dtypes of the task and shapes of a reference, if any.
 
-    Whether the call returned these dtypes is checked with its values.
+    Those of a reply may be forged; what the call returned is checked with its values.
     """
     outputs, inputs = trial.task.outputs, trial.sets.tensors(0)
+    right = next((wanted for wanted in trial.references if wanted is not None), None)
+
+    def shape(facts: OutputFacts) -> list[int]:
+        if right is None or facts.name not in right.outputs:
+            return facts.shape
+        return right.shape(facts.name)
+
     return [
-        math.prod(facts.shape) * outputs[facts.name].torch_dtype(inputs).itemsize
+        math.prod(shape(facts)) * outputs[facts.name].torch_dtype(inputs).itemsize
         for facts in described
         if facts.name in outputs
     ]

@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from solscope.bench.catalog import Solution, find_solution
 from solscope.bench.pool.process import Limits, WorkerFailed
 from solscope.bench.pool.spawner import Spawner
 from solscope.bench.results.files import append_result
+from solscope.bench.run import correctness
+from solscope.bench.run import evaluate as evaluation
 from solscope.bench.run.agenda import Agenda, Options
 from solscope.bench.run.correctness import OperatorCheck
 from solscope.bench.run.evaluate import evaluate
@@ -206,6 +209,40 @@ def test_shapes_that_checks_had_no_time_for_have_another_turn(
     cases = [text for text in said if text.startswith("l2_norm: ")]
     assert len(cases) == len(set(cases)), "extra cases are run once"
     assert {line.rounds for line in lines} == {lines[0].rounds}
+
+
+@WARM
+@pytest.mark.parametrize(("budget_s", "turns"), [(15.0, 1), (20.0, 2)])
+def test_a_turn_begins_only_where_more_time_is_left_than_it_takes_to_prepare(
+    monkeypatch: pytest.MonkeyPatch, budget_s: float, turns: int
+) -> None:
+    """Building takes 8 s here, and nothing else takes time."""
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], thread_time=time.thread_time)
+    checked_run, built = OperatorCheck.run, []
+
+    def build(_: OperatorCheck) -> None:
+        built.append(now[0])
+        now[0] += 8.0
+
+    def one_shape(self: OperatorCheck, *args: Any, **named: Any) -> None:
+        turn = iter([True])
+        named["in_time"] = lambda: next(turn, False)
+        checked_run(self, *args, **named)
+
+    monkeypatch.setattr(evaluation, "time", clock)
+    monkeypatch.setattr(correctness, "time", clock)
+    monkeypatch.setattr(OperatorCheck, "build", build)
+    monkeypatch.setattr(OperatorCheck, "run", one_shape)
+    about = {"operators": ["l2_norm"], "shapes": "0,1,2", "restarts": 1}
+    wanted = options(find_solution("torch-eager"), time_budget_s=budget_s, **about)
+    assert len(evaluate(wanted)) == len(built) == turns
+
+
+@WARM
+def test_an_operator_that_is_named_twice_is_run_once() -> None:
+    wanted = options(find_solution("torch-eager"), operators=["l2_norm"] * 2, shapes="0")
+    assert [(line.operator, line.shape) for line in evaluate(wanted)] == [("l2_norm", "0")]
 
 
 @WARM
