@@ -40,6 +40,7 @@ def import_on_first_use(names: Iterable[str]) -> None:
         if name in sys.modules:
             continue
         late = sys.modules[name] = _Late(name)
+        late.__spec__ = type(sys.__spec__)(name, None)  # whoever looks for the module finds it
         package, _, child = name.rpartition(".")
         if package:
             # As an import would; whoever asks the package for the module must find it.
@@ -52,6 +53,17 @@ def _load(late: _Late) -> ModuleType:
         if sys.modules.get(late.__name__) is late:
             del sys.modules[late.__name__]
         return import_module(late.__name__)
+
+
+def import_again(package: str) -> ModuleType:
+    """Import a package whose import broke off; its modules in C stay, for they load only once."""
+    from importlib.machinery import ExtensionFileLoader
+
+    for name, module in list(sys.modules.items()):
+        loader = getattr(getattr(module, "__spec__", None), "loader", None)
+        if name.partition(".")[0] == package and not isinstance(loader, ExtensionFileLoader):
+            del sys.modules[name]
+    return import_module(package)
 
 
 class _Functions(ModuleType):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from solscope.late import STANDARD, functions_on_first_use, import_on_first_use
+from solscope.late import STANDARD, functions_on_first_use, import_again, import_on_first_use
 
 
 @pytest.fixture
@@ -81,3 +82,49 @@ main()
 def test_a_command_on_a_profile_needs_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=True)
     assert done.stderr.split() == [*STANDARD]
+
+
+def test_whoever_looks_for_a_module_finds_it(module: str) -> None:
+    import_on_first_use([module])
+    assert importlib.util.find_spec(module) is not None
+    assert not was_imported()
+
+
+def test_a_package_that_asks_for_more_than_functions_is_imported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "asks_for_more"
+    package.mkdir()
+    (package / "base.py").write_text("class Base:\n    pass\n")
+    (package / "__init__.py").write_text(
+        "import zlib\nfrom asks_for_more.base import Base\nclass Own(Base):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TypeError), functions_on_first_use(["asks_for_more.base"]):
+        importlib.import_module("asks_for_more")
+    again = import_again("asks_for_more")
+    assert issubclass(again.Own, sys.modules["asks_for_more.base"].Base)
+    for name in ("asks_for_more", "asks_for_more.base"):
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_polars_is_imported_where_what_stands_in_is_not_enough() -> None:
+    """A release that does more at import than to pass functions on must not end every command."""
+    code = (
+        "import sys, contextlib\n"
+        "from solscope import late\n"
+        "from solscope.cli import libraries\n"
+        "@contextlib.contextmanager\n"
+        "def breaks(names):\n"
+        "    sys.modules.update({name: None for name in names})\n"
+        "    try:\n"
+        "        yield\n"
+        "    finally:\n"
+        "        for name in names:\n"
+        "            sys.modules.pop(name, None)\n"
+        "libraries.functions_on_first_use = breaks\n"
+        "libraries.import_polars()\n"
+        "import polars\n"
+        "assert polars.Series([1, 2]).sum() == 3\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,11 +14,12 @@ from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
 from solscope._version import __version__
-from solscope.compiled import compiled
+from solscope.compiled import kept
 from solscope.files import new_file
 from solscope.text import clean
 
@@ -36,9 +37,10 @@ def render_html(pages: Sequence[Any], title: str) -> str:
     """The pages as one document."""
     document = {"solscope": __version__, "pages": list(pages)}
     script = asset("app.js")
+    policy = kept(ASSETS / "app.js", crc32(script.encode()), lambda: content_policy(script))
     return Template(asset("page.html")).substitute(
         title=escape(clean(title)),
-        policy=escape(compiled(ASSETS / "app.js", __file__, content_policy)),
+        policy=escape(policy),
         style=asset("app.css"),
         data=script_data(msgspec.json.encode(document)),
         script=script,

@@ -59,9 +59,16 @@ def of_kinds(events: pl.DataFrame, kinds: Sequence[str]) -> Bools:
     return wanted
 
 
-@once
 def on_thread(events: pl.DataFrame, thread: tuple[object, ...]) -> Bools:
     """Which events have times and ran on a thread, given as the values of `THREAD`."""
+    own = np.zeros(events.height, dtype=bool)
+    own[_rows_on_thread(events, thread)] = True
+    return own
+
+
+@once
+def _rows_on_thread(events: pl.DataFrame, thread: tuple[object, ...]) -> Int64s:
+    """Their rows, which are kept: those of all threads together are no more than the events."""
     same = event_times(events).known.copy()
     for name, value in zip(THREAD, thread, strict=True):
         column = events[name]
@@ -69,4 +76,4 @@ def on_thread(events: pl.DataFrame, thread: tuple[object, ...]) -> Bools:
             same &= (column == value).fill_null(False).to_numpy()
         elif column.null_count() < events.height:
             same &= column.is_null().to_numpy()
-    return same
+    return np.flatnonzero(same)

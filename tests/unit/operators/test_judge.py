@@ -191,3 +191,10 @@ def test_blocks_with_ragged_edges_come_back() -> None:
     assert scale.shape == (2, 2, 3)
     back = decode_blocks(codes, scale, (128, 128), torch.float32)
     assert float((back - values).abs().max() / values.abs().max()) < 2**-4
+
+
+def test_a_single_value_is_one_row() -> None:
+    tolerance = Tolerance("close", atol=0.0, rtol=1e-3, row_rms=1e-3)
+    judgement = within(tolerance, torch.tensor(2.0), torch.tensor(1.0))
+    assert not judgement.ok
+    assert "1 of 1 rows" in judgement.reason

@@ -22,6 +22,7 @@ from solscope.operators.tasks.delta_rule import (
     unit_rows,
 )
 from solscope.operators.tasks.judge import judge, within
+from solscope.operators.tasks.remembered import forget
 from tests.references import distance, drawn, in_fp8, task_of, wrong
 
 HEADS = {"v_heads": 4, "key_dim": 16, "value_dim": 24}
@@ -448,7 +449,7 @@ def test_ties_are_no_excuse_for_other_errors(name: str) -> None:
 
 
 def test_both_outputs_are_judged_by_the_same_recurrences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One on rounded keys and one for ties, also for the next solution of the same inputs."""
+    """One on rounded keys and one for ties, until they are forgotten or inputs change."""
     inputs, wanted = drawn("gated_delta_rule_update", UPDATE)
     rounded = updated(inputs, *rounded_units(inputs))
     got = {"out": rounded["out"].bfloat16(), "state": rounded["state"]}
@@ -468,6 +469,9 @@ def test_both_outputs_are_judged_by_the_same_recurrences(monkeypatch: pytest.Mon
     changed = {**inputs, "v": inputs["v"] * 2}
     assert wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, changed)
     assert len(runs) == 4
+    forget()
+    assert wrong_outputs(task_of("gated_delta_rule_update"), got, wanted, changed)
+    assert len(runs) == 6
 
 
 @pytest.mark.parametrize("values", [1, 3 * 4 * 16 * 24, 1 << 24], ids=["rows", "some", "all"])

@@ -19,6 +19,7 @@ from solscope.bench.run.reference import Wanted
 from solscope.bench.worker.messages import CopyOutputs, OutputCopy, OutputFacts
 from solscope.operators.task import Task
 from solscope.operators.tasks.judge import judge
+from solscope.operators.tasks.remembered import forget
 
 if TYPE_CHECKING:
     import torch
@@ -128,6 +129,7 @@ def compare(task: Task, got: Mapping[str, Any], right: Wanted, verdict: Verdict)
             verdict.rms_error = max(verdict.rms_error or 0.0, judgement.rms_error)
         if not judgement.ok:
             verdict.fail("wrong_numbers", f"{name}: {judgement.reason}")
+    forget()  # inputs are shared with workers, which go on now
 
 
 def _sync(arena: Arena) -> None:

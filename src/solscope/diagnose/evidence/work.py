@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from solscope.diagnose.evidence.base import Answer
 from solscope.diagnose.findings.findings import Findings
 from solscope.diagnose.findings.pairs import Pair
-from solscope.diagnose.matching.units import Side, middle_half, weights_of
+from solscope.diagnose.matching.units import Side, middle_half_of, weights_of
 from solscope.readers.packed import Observations
 from solscope.text import as_percent
 
@@ -66,10 +66,10 @@ def _grids_scaled(f: Findings) -> Answer:
     alike = [ratio for ratio in changed if abs(ratio / middle - 1) <= f.limits.unit_spread]
     if len(alike) * 2 <= len(pairs):
         return Answer(None, f"{text}, by unlike factors: the kernels do other work per row")
-    return _earned(f, text)
+    return _if_enough_steps(f, text)
 
 
-def _earned(f: Findings, text: str) -> Answer:
+def _if_enough_steps(f: Findings, text: str) -> Answer:
     """What recorded shapes show of the work, where steps are enough and the model is the same."""
     if not any(stratum.tested for stratum in f.units.common):
         return Answer(None, f"{text}, but there are too few steps to tell")
@@ -117,17 +117,20 @@ def _context(f: Findings, name: str, query: str, keys: tuple[Counter[str], Count
         return Answer(False, "attention has keys of about the same length")
     if moved is None:
         return Answer(None, f"{text}, but lengths in one run differ by as much")
-    return _earned(f, text)
+    return _if_enough_steps(f, text)
 
 
 def _moved(f: Findings, normal: Counter[int], abnormal: Counter[int]) -> bool | None:
     """Whether sizes differ in the mean; null where those of one run differ by as much."""
-    sizes = [list(side.elements()) for side in (normal, abnormal)]
-    before, after = (sum(side) / max(1, len(side)) for side in sizes)
+    before, after = (_mean(side) for side in (normal, abnormal))
     apart = abs(after - before)
     if apart <= f.limits.kernel_grew * before:
         return False
-    return True if apart >= max(middle_half(side) for side in sizes) else None
+    return True if apart >= max(middle_half_of(side) for side in (normal, abnormal)) else None
+
+
+def _mean(sizes: Counter[int]) -> float:
+    return sum(size * count for size, count in sizes.items()) / max(1, sizes.total())
 
 
 def _lengths(query: str, keys: Iterable[Mapping[str, int]]) -> list[Counter[int]] | None:
@@ -137,9 +140,9 @@ def _lengths(query: str, keys: Iterable[Mapping[str, int]]) -> list[Counter[int]
     many, and have at most as many heads.
     """
     most = _dimensions(query)
-    sides = [{_dimensions(text): count for text, count in side.items()} for side in keys]
+    sides = [_by_dimensions(side) for side in keys]
     shapes = {shape for side in sides for shape in side}
-    if any(len(shape) != len(most) for shape in shapes):
+    if not most or any(len(shape) != len(most) for shape in shapes):
         return None
     columns = list(zip(*shapes, strict=True))
     lengths = {
@@ -155,6 +158,13 @@ def _lengths(query: str, keys: Iterable[Mapping[str, int]]) -> list[Counter[int]
             of_side[shape[at]] += count
         out.append(of_side)
     return out
+
+
+def _by_dimensions(shapes: Mapping[str, int]) -> Counter[tuple[int, ...]]:
+    counts: Counter[tuple[int, ...]] = Counter()
+    for text, count in shapes.items():
+        counts[_dimensions(text)] += count
+    return counts
 
 
 def _dimensions(shape: str) -> tuple[int, ...]:
@@ -245,7 +255,7 @@ def prompts_differ(f: Findings) -> Answer:
         return Answer(None, f"{text}, but prefills of one run differ by as much")
     if min(_prefills(side) for side in (f.units.normal, f.units.abnormal)) < f.limits.min_steps:
         return Answer(None, f"{text}, but too few steps are known to prefill")
-    return _earned(f, text)
+    return _if_enough_steps(f, text)
 
 
 def _prefills(side: Side) -> int:

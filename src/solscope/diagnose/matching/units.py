@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -364,6 +364,31 @@ def middle_half(sizes: Sequence[int]) -> float:
     """How far the middle half of values reaches, from its least to its largest."""
     low, high = np.quantile(sizes, [0.25, 0.75])
     return float(high - low)
+
+
+def middle_half_of(sizes: Mapping[int, int]) -> float:
+    """As `middle_half`, of sizes that come with how often each is there.
+
+    Counts come from files: values are not written out.
+    """
+    ordered = sorted((size, count) for size, count in sizes.items() if count > 0)
+    total = sum(count for _, count in ordered)
+
+    def at(number: int) -> int:
+        """The value with this number, counted from 0."""
+        for size, count in ordered:
+            if number < count:
+                return size
+            number -= count
+        return ordered[-1][0]
+
+    def quantile(part: float) -> float:
+        place = part * (total - 1)
+        below = int(place)
+        low, high = at(below), at(below + 1)
+        return low + (place - below) * (high - low)
+
+    return quantile(0.75) - quantile(0.25) if ordered else 0.0
 
 
 def class_calls(run: Observations, rows: Int64s) -> dict[tuple[str, str], float]:

@@ -115,7 +115,7 @@ def close_in_parts(
     sums, width = _Sums(), shape[-1] if len(shape) else 1
     for ours, right in parts:
         _add(sums, tolerance, ours.reshape(-1), right.reshape(-1), width)
-    reasons = _reasons(sums, tolerance, shape)
+    reasons = _reasons(sums, tolerance, shape, width)
     return Judgement(
         ok=not reasons, max_error=sums.worst, rms_error=sums.rms, reason=", ".join(reasons)
     )
@@ -150,7 +150,7 @@ def _add(
     sums.values += right.numel()
 
 
-def _reasons(sums: _Sums, tolerance: Tolerance, shape: Sequence[int]) -> list[str]:
+def _reasons(sums: _Sums, tolerance: Tolerance, shape: Sequence[int], width: int) -> list[str]:
     total, reasons = sums.values, []
     if sums.outside > (1 - tolerance.matched) * total:
         limit = f"{tolerance.atol:.2g} + {tolerance.rtol:.2g} |wanted|"
@@ -163,7 +163,6 @@ def _reasons(sums: _Sums, tolerance: Tolerance, shape: Sequence[int]) -> list[st
         if not sums.rms <= limit_rms:
             reasons.append(f"relative RMS error {sums.rms:.2g} is over {limit_rms:.2g}")
     if sums.first_row is not None:
-        width = shape[-1]
         rows = f"{sums.wrong_rows} of {total // width} rows"
         where = _place(sums.first_row * width, shape)
         reasons.append(f"{rows} are off by over {tolerance.row_rms:.2g} RMS, first {where}")

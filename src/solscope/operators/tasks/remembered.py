@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 Made = TypeVar("Made")
+_forgets: list[Callable[[], None]] = []
 
 
 class _Seen(NamedTuple):
@@ -18,8 +19,13 @@ class _Seen(NamedTuple):
 
 
 def remembered(make: Callable[[Mapping[str, Any]], Made]) -> Callable[[Mapping[str, Any]], Made]:
-    """Keep what was made of the inputs asked about last, while their tensors live unchanged."""
+    """Keep what was made of the inputs asked about last, while their tensors live unchanged.
+
+    What another process writes to their memory does not count as a change: call `forget` before it
+    may write again.
+    """
     known: list[tuple[dict[str, Any], Made]] = []
+    _forgets.append(known.clear)
 
     def seen(value: Any) -> Any:
         return _Seen(weakref.ref(value, lambda _: known.clear()), value._version)
@@ -35,6 +41,12 @@ def remembered(make: Callable[[Mapping[str, Any]], Made]) -> Callable[[Mapping[s
         return made
 
     return answer
+
+
+def forget() -> None:
+    """Let go of all that is remembered."""
+    for one in _forgets:
+        one()
 
 
 def _tracked(value: Any) -> bool:

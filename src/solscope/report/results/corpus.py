@@ -162,7 +162,7 @@ _IMPORTANCE = (
 )
 
 _RECOVERABLE = (
-    f"can be saved = share of GPU time less at {TARGET_PCT:.0f} % of the bound; "
+    f"can be saved = share of GPU time that is saved at {TARGET_PCT:.0f} % of the bound; "
     "`solscope hotspots`, which sees whole steps, counts less"
 )
 
