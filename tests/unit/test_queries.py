@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +16,12 @@ def test_a_query_gives_its_table() -> None:
     assert_frame_equal(collect(query), pl.DataFrame({"a": [2, 3], "b": ["y", "x"]}))
 
 
-def test_no_other_module_chooses_that_engine() -> None:
-    modules = Path(solscope.__file__).parent.rglob("*.py")
-    named = [path.name for path in modules if 'engine="in-memory"' in path.read_text()]
-    assert named == ["queries.py"]
+def test_attribution_and_views_leave_the_engine_to_one_place() -> None:
+    package = Path(solscope.__file__).parent
+    asked = [
+        path.name
+        for folder in ("attribution", "views")
+        for path in (package / folder).rglob("*.py")
+        if re.search(r"(?<!gc)\.collect\(", path.read_text(encoding="utf-8"))
+    ]
+    assert asked == []

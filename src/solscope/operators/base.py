@@ -118,6 +118,9 @@ class Operator(msgspec.Struct, frozen=True):
     recorded: Mapping[str, CallRule] = msgspec.field(default_factory=dict)
     """How to read the axes from a recorded call, by the name under which profiles record it."""
 
+    def __repr__(self) -> str:
+        return f"Operator({self.name!r})"
+
     @property
     def required_task(self) -> Task:
         """The executable half of an operator that is run; one that cannot be is an error."""
