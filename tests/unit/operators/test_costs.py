@@ -725,3 +725,7 @@ def test_expected_cost_exists_only_where_the_bound_is_lucky(name: str) -> None:
 
 def test_registry_lists_what_exists() -> None:
     assert operators().get("rms_norm") is operator("rms_norm")
+
+
+def test_an_operator_is_shown_by_its_name() -> None:
+    assert repr(operator("rms_norm")) == "Operator('rms_norm')"
