@@ -3,12 +3,15 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from solscope.late import STANDARD, functions_on_first_use, import_again, import_on_first_use
+
+WritePackage = Callable[..., None]
 
 
 @pytest.fixture
@@ -21,6 +24,19 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(sys, "rarely", False, raising=False)
     monkeypatch.delitem(sys.modules, "rarely_used", raising=False)
     return "rarely_used"
+
+
+@pytest.fixture
+def write_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WritePackage:
+    """Makes a package of these files that can be imported."""
+
+    def write(name: str, **files: str) -> None:
+        (tmp_path / name).mkdir()
+        for module, text in files.items():
+            (tmp_path / name / f"{module}.py").write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+
+    return write
 
 
 def was_imported() -> bool:
@@ -52,13 +68,9 @@ def test_a_function_imports_its_module_when_it_is_called(module: str) -> None:
 
 
 def test_a_package_that_keeps_the_module_gets_the_module_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_package: WritePackage,
 ) -> None:
-    package = tmp_path / "keeping"
-    package.mkdir()
-    (package / "__init__.py").write_text("from keeping import kept\n")
-    (package / "kept.py").write_text("NUMBER = 7\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    write_package("keeping", __init__="from keeping import kept\n", kept="NUMBER = 7\n")
     with functions_on_first_use(["keeping.kept"]):
         keeping = __import__("keeping")
     assert keeping.kept.NUMBER == 7
@@ -91,15 +103,13 @@ def test_whoever_looks_for_a_module_finds_it(module: str) -> None:
 
 
 def test_a_package_that_asks_for_more_than_functions_is_imported_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_package: WritePackage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "asks_for_more"
-    package.mkdir()
-    (package / "base.py").write_text("class Base:\n    pass\n")
-    (package / "__init__.py").write_text(
-        "import zlib\nfrom asks_for_more.base import Base\nclass Own(Base):\n    pass\n"
+    write_package(
+        "asks_for_more",
+        __init__="from asks_for_more.base import Base\nclass Own(Base):\n    pass\n",
+        base="class Base:\n    pass\n",
     )
-    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(TypeError), functions_on_first_use(["asks_for_more.base"]):
         importlib.import_module("asks_for_more")
     again = import_again("asks_for_more")

@@ -115,10 +115,7 @@ class Agenda:
             who = ", ".join(solution.name for solution in solutions)
             what = names[0] if len(names) == 1 else "any of these operators"
             raise UsageError(f"{who} has no file for {what}: name it {names[0]}.py")
-        return sorted(
-            (run for run in planned if run.shapes and run.candidates),
-            key=lambda run: -run.shapes[0].importance,
-        )
+        return sorted(self.still_due(planned), key=lambda run: -run.shapes[0].importance)
 
     def due(self, candidate: Candidate, shape: Workload) -> bool:
         """Whether a line is to be written."""
@@ -177,11 +174,6 @@ class Agenda:
         run = OperatorRun(operator, [], candidates)
         run.shapes = [
             shape for shape in map(self._scaled(operator), shapes) if self._fits(run, shape)
-        ]
-        run.candidates = [
-            candidate
-            for candidate in candidates
-            if any(self.due(candidate, shape) for shape in run.shapes)
         ]
         return run
 

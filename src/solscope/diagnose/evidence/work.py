@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from solscope.diagnose.evidence.base import Answer
 from solscope.diagnose.findings.findings import Findings
 from solscope.diagnose.findings.pairs import Pair
-from solscope.diagnose.matching.units import Side, middle_half_of, weights_of
+from solscope.diagnose.matching.units import Side, middle_half, weights_of
 from solscope.readers.packed import Observations
 from solscope.text import as_percent
 
@@ -126,7 +126,7 @@ def _moved(f: Findings, normal: Counter[int], abnormal: Counter[int]) -> bool | 
     apart = abs(after - before)
     if apart <= f.limits.kernel_grew * before:
         return False
-    return True if apart >= max(middle_half_of(side) for side in (normal, abnormal)) else None
+    return True if apart >= max(middle_half(side) for side in (normal, abnormal)) else None
 
 
 def _mean(sizes: Counter[int]) -> float:

@@ -355,21 +355,15 @@ def batches_of(sides: tuple[Side, Side]) -> list[Batch]:
             parts = [sum(r in shared for r in column) / len(column) for column in columns]
             medians = [float(np.median(column)) for column in columns]
             steps = min(len(column) for column in columns)
-            spread = max(middle_half(column) for column in columns)
+            spread = max(middle_half(Tally(column)) for column in columns)
             out.append(Batch(phase, medians[0], medians[1], min(parts), steps, spread))
     return out
 
 
-def middle_half(sizes: Sequence[int]) -> float:
-    """How far the middle half of values reaches, from its least to its largest."""
-    low, high = np.quantile(sizes, [0.25, 0.75])
-    return float(high - low)
+def middle_half(sizes: Mapping[int, int]) -> float:
+    """How far the middle half of values reaches, from its least to its largest.
 
-
-def middle_half_of(sizes: Mapping[int, int]) -> float:
-    """As `middle_half`, of sizes that come with how often each is there.
-
-    Counts come from files: values are not written out.
+    They come with how often each is there. Counts come from files: values are not written out.
     """
     ordered = sorted((size, count) for size, count in sizes.items() if count > 0)
     total = sum(count for _, count in ordered)

@@ -27,7 +27,7 @@ h // (Hv / Hq). o comes from the state after the update.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -305,24 +305,31 @@ def _moved_by_ties(inputs: Inputs, states: torch.Tensor, places: torch.Tensor) -
 def _compare_out(
     got: torch.Tensor, wanted: torch.Tensor, inputs: Mapping[str, Any], _outputs: Mapping[str, Any]
 ) -> Judgement:
-    """Against the rule itself; where that does not fit, against the one on rounded q and k."""
-    judgement = within(_OUT, got, wanted)
-    if judgement.ok:
-        return judgement
-    rounded = on_rounded_keys(inputs)
-    other = within(_OUT, _closer(got, rounded.out, rounded.out_moved), rounded.out)
-    return other if other.ok else judgement
+
+    def on_rounded(rule: _Rounded) -> Judgement:
+        return within(_OUT, _closer(got, rule.out, rule.out_moved), rule.out)
+
+    return _either(within(_OUT, got, wanted), on_rounded, inputs)
 
 
 def _compare_state(
     got: torch.Tensor, wanted: torch.Tensor, inputs: Mapping[str, Any], _outputs: Mapping[str, Any]
 ) -> Judgement:
     """As outputs, but some rows of the pool at a time: it may be most of the memory."""
-    judgement = within(_STATE, got, wanted)
+
+    def on_rounded(rule: _Rounded) -> Judgement:
+        return close_in_parts(_STATE, _parts_of_pool(got, wanted, rule), wanted.shape)
+
+    return _either(within(_STATE, got, wanted), on_rounded, inputs)
+
+
+def _either(
+    judgement: Judgement, on_rounded: Callable[[_Rounded], Judgement], inputs: Mapping[str, Any]
+) -> Judgement:
+    """Against the rule itself; where that does not fit, against the one on rounded q and k."""
     if judgement.ok:
         return judgement
-    rounded = on_rounded_keys(inputs)
-    other = close_in_parts(_STATE, _parts_of_pool(got, wanted, rounded), wanted.shape)
+    other = on_rounded(on_rounded_keys(inputs))
     return other if other.ok else judgement
 
 

@@ -72,7 +72,7 @@ def _slices(
 
 
 def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
-    width = 1 if tolerance.row_rms is None else _width(wanted)
+    width = 1 if tolerance.row_rms is None else _width(wanted.shape)
     step = max(1, _SLICE // width) * width
     parts = ((ours, right) for _, ours, right in _slices(got, wanted, step))
     return close_in_parts(tolerance, parts, wanted.shape)
@@ -112,7 +112,7 @@ def close_in_parts(
 
     For what need not be in memory as a whole. Where rows are judged, a part has whole ones.
     """
-    sums, width = _Sums(), shape[-1] if len(shape) else 1
+    sums, width = _Sums(), _width(shape)
     for ours, right in parts:
         _add(sums, tolerance, ours.reshape(-1), right.reshape(-1), width)
     reasons = _reasons(sums, tolerance, shape, width)
@@ -202,9 +202,9 @@ def _leeway(squares: float, fourth_powers: float) -> float:
     return float((1 + 4 * (1.08 / count) ** 0.5) ** 0.5)
 
 
-def _width(tensor: torch.Tensor) -> int:
+def _width(shape: Sequence[int]) -> int:
     """Values of a row: the last dimension."""
-    return tensor.shape[-1] if tensor.ndim else 1
+    return shape[-1] if len(shape) else 1
 
 
 def _wrong_rows(tolerance: Tolerance, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -263,7 +263,7 @@ def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         reasons.append(f"{further} of {total} codes are off by more than one, the first at {where}")
     limit = 1 - tolerance.matched
     if tolerance.worst_row is not None:
-        limit += (tolerance.matched - tolerance.worst_row) * _width(wanted) / total
+        limit += (tolerance.matched - tolerance.worst_row) * _width(wanted.shape) / total
     if one_off > limit * total:
         allowed = as_percent(limit, 2)
         reasons.append(f"{one_off} of {total} codes are off by one, more than {allowed}")
