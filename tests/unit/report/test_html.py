@@ -6,7 +6,10 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from solscope import attribute
 from solscope.cli import run
 from solscope.pages.comparison import comparison_page
 from solscope.pages.profile import profile_page
+from solscope.report import html as report_html
 from solscope.report.html import asset, render_html, script_data
 from tests.making import attributed, event
 
@@ -161,3 +165,19 @@ def test_one_profile_is_diagnosed_on_its_own(tmp_path: Path) -> None:
     assert run(["report", "--diagnose", "demo:vllm-b200", "-o", str(tmp_path / "r.html")]) == 0
     kinds = [page["kind"] for page in data_of((tmp_path / "r.html").read_text())["pages"]]
     assert kinds == ["single", "profile"]
+
+
+def test_the_policy_is_of_the_script_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where size and date stay as they were, as in images that are built reproducibly."""
+    assets = tmp_path / "assets"
+    shutil.copytree(report_html.ASSETS, assets, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(report_html, "ASSETS", assets)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for script in ("first();", "other();"):
+        (assets / "app.js").write_text(script)
+        os.utime(assets / "app.js", (1, 1))
+        asset.cache_clear()
+        assert report_html.digest(script) in render_html([], "a report")
+    asset.cache_clear()

@@ -10,8 +10,11 @@ torch = pytest.importorskip("torch")
 
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.pool.inputs import InputSets  # noqa: E402
+from solscope.bench.run import check  # noqa: E402
+from solscope.bench.run.reference import Wanted  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.tasks.paging import STALE  # noqa: E402
+from solscope.operators.tasks.remembered import remembered  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,18 @@ def test_twins_of_a_paged_cache_hold_no_stale_data(name: str, axes: dict[str, An
     assert twins > 8
     for arena in arenas.values():
         arena.close()
+
+
+def test_nothing_is_remembered_of_inputs_after_a_comparison() -> None:
+    """Workers can write to them, which torch does not notice."""
+    import torch
+
+    asked = []
+    answer = remembered(lambda inputs: asked.append(inputs))
+    inputs = {"x": torch.ones(2)}
+    answer(inputs)
+    answer(inputs)
+    assert len(asked) == 1
+    check.compare(operator("rms_norm").required_task, {}, Wanted({}, inputs), check.Verdict())
+    answer(inputs)
+    assert len(asked) == 2
