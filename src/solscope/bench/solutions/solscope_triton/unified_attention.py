@@ -1,6 +1,4 @@
-"""Paged causal attention: blocks of queries times all heads of one key head.
-
-Sequences with a token or a few are decoded, alone or beside prompts, by `_decode.py`.
+"""Paged causal attention: blocks of queries times all heads of one key head; decode is split.
 
 Keys that every query of a block sees need no mask; only the tiles at the diagonal have one. On
 Hopper the prompts of most models take the kernels of `_hopper.py` and `_short_prompts.py`.
@@ -9,7 +7,7 @@ Hopper the prompts of most models take the kernels of `_hopper.py` and `_short_p
 import torch
 import triton
 import triton.language as tl
-from _decode import LOG2_E, ROWS, decode
+from _decode import LOG2_E, decode
 
 try:
     import _short_prompts as short_prompts
@@ -88,7 +86,6 @@ def prefill_kernel(
     PAGE: tl.constexpr,
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
-    FEW: tl.constexpr,
 ):
     TOKENS: tl.constexpr = ROWS // GROUP
     # long rows first
@@ -107,7 +104,7 @@ def prefill_kernel(
     begin = tl.load(starts + sequence)
     queried = tl.load(starts + sequence + 1) - begin
     first_token = (block - (begin // TOKENS + sequence)) * TOKENS
-    if (first_token >= queried) | (queried <= FEW):
+    if first_token >= queried:
         return
     length = tl.load(lengths + sequence)
     offset = length - queried
@@ -160,37 +157,29 @@ def run(
     page, kv_heads = k_cache.shape[1:3]
     sequences, group = len(seqused_k), heads // kv_heads
     strides = k_cache.stride()
-    out = torch.empty_like(q)
-    few = max(1, ROWS // group)
-    mixed = sequences * max_seqlen_q > 4 * tokens
-    if max_seqlen_q <= few or mixed:
+    if max_seqlen_q == 1 and tokens == sequences:
         by_head = (strides[0], strides[2], strides[1])
-        decode(
+        return decode(
             q,
             k_cache,
             v_cache,
             block_table,
-            None if max_seqlen_q == 1 and tokens == sequences else cu_seqlens_q,
             seqused_k,
             max_seqlen_k,
             softmax_scale,
-            out,
             kv_heads=kv_heads,
             page=page,
             k_strides=(*by_head, 0),
             v_strides=(*by_head, 1),
             x=triton.next_power_of_2(dim),
-            tokens=min(few, max_seqlen_q),
         )
-        if max_seqlen_q <= few:
-            return out
     hopper = supports is not None and supports(q, k_cache, v_cache)
     if hopper and short_prompts.fits(q, k_cache, sequences, max_seqlen_k):
         return short_prompts.attention(
             q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, softmax_scale
         )
     # Blocks are counted by the longest prompt: not where most are much shorter.
-    if hopper and not mixed:
+    if hopper and sequences * max_seqlen_q <= 4 * tokens:
         return attention(
             q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, max_seqlen_q, softmax_scale
         )
@@ -198,6 +187,7 @@ def run(
     rows = 128 if width <= 128 else 64
     rows = max(min(rows, triton.next_power_of_2(max_seqlen_q * group)), 16)
     rows = max(rows, triton.next_power_of_2(group))
+    out = torch.empty_like(q)
     blocks = tokens // (rows // group) + sequences
     prefill_kernel[(kv_heads, blocks)](
         q,
@@ -221,7 +211,6 @@ def run(
         PAGE=page,
         ROWS=rows,
         KEYS=64 if width <= 128 else 32,
-        FEW=few if mixed else 0,
         num_warps=8 if rows == 128 else 4,
         num_stages=3 if width <= 128 else 2,
     )
