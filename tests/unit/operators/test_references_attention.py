@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from solscope.bench.verify import eager_solution
-from solscope.operators.task import Inputs, Outputs, Variant
+from solscope.operators.task import Draw, Inputs, Outputs, Variant
 from solscope.operators.tasks.draws import softmax_scale
-from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar
+from solscope.operators.tasks.paging import STALE, STALE_KEY, pages, shuffled_lengths, similar
 from tests.references import distance, drawn, in_fp8, task_of, wrong
 from tests.sampling import some
 
@@ -236,8 +236,9 @@ def test_lower_precision_does_not_pass(name: str) -> None:
         tensors = {}
         for key, value in given.items():
             if key in caches:
-                used = torch.where(value == STALE, 0.0, value)
-                value = torch.where(value == STALE, value, in_fp8(used))
+                stale = (value == STALE) | (value == STALE_KEY)
+                used = torch.where(stale, 0.0, value)
+                value = torch.where(stale, value, in_fp8(used))
             tensors[key] = value
         return run(**tensors)
 
@@ -320,10 +321,45 @@ def test_pages_are_scattered_and_own_their_blocks() -> None:
 
 def test_slots_without_a_token_hold_stale_data() -> None:
     inputs, _ = drawn("unified_attention", MIXED)
-    stale = (inputs["k_cache"] == STALE).all(-1).all(-1)
+    stale = (inputs["k_cache"] == STALE_KEY).all(-1).all(-1)
     tokens = sum(keys * count for _, keys, count in MIXED["sequences"])  # type: ignore[attr-defined]
     assert int((~stale).sum()) == tokens
-    assert not bool((inputs["v_cache"] == STALE).all(-1).all(-1)[~stale].any())
+    assert torch.equal((inputs["v_cache"] == STALE).all(-1).all(-1), stale)
+
+
+PAGED = ["unified_attention", "paged_attention_decode", "mla_decode_attention"]
+
+
+@pytest.mark.parametrize("name", PAGED)
+@pytest.mark.parametrize("variant", ["typical", "varied", "extreme", "ties"])
+def test_a_finite_mask_hides_stale_keys(name: str, variant: Variant) -> None:
+    """As cuDNN and FlashInfer have it; what they mask must not outweigh what they see."""
+    most = 0.0
+    for seed in range(20):
+        inputs = task_of(name).inputs(LONG[name], Draw(seed, variant=variant))
+        query = inputs["query" if "query" in inputs else "q"]
+        raw = STALE_KEY * query.double().sum(-1).abs()
+        most = max(most, float(raw.max()), float(raw.max() * inputs["softmax_scale"]))
+    assert most < 50_000 / 2
+
+
+@pytest.mark.parametrize("name", PAGED)
+def test_reading_behind_the_last_key_shows(name: str) -> None:
+    decoded: dict[str, dict[str, Any]] = {
+        "unified_attention": {**MIXED, "sequences": [[1, 75, 2], [1, 201, 1]]},
+        "paged_attention_decode": {**DECODE, "contexts": [[75, 2], [201, 1]]},
+        "mla_decode_attention": {**LATENT, "contexts": [[75, 2], [201, 1]]},
+    }
+    inputs, wanted = drawn(name, decoded[name])
+    run = eager_solution(name)
+    lengths = "seqused_k" if "seqused_k" in inputs else "seq_lens"
+    longest = "max_seqlen_k" if "max_seqlen_k" in inputs else "max_seq_len"
+
+    def one_more(**given: Any) -> Any:
+        return run(**{**given, lengths: given[lengths] + 1, longest: given[longest] + 1})
+
+    assert wrong(name, run, inputs, wanted) == []
+    assert wrong(name, one_more, inputs, wanted)
 
 
 def test_similar_sequences_are_padded_together() -> None:

@@ -32,7 +32,13 @@ from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, softmax_scale, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, value_offsets
-from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
+from solscope.operators.tasks.paging import (
+    STALE_KEY,
+    pages,
+    shuffled_lengths,
+    similar,
+    whole_blocks,
+)
 from solscope.operators.tasks.rows import row_task
 
 
@@ -112,7 +118,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     )
     return {
         "q": q,
-        "kv_cache": cache.masked_fill_(paged.unused()[:, :, None, None], STALE),
+        "kv_cache": cache.masked_fill_(paged.unused()[:, :, None, None], STALE_KEY),
         "block_table": paged.table,
         "seq_lens": lengths,
         "max_seq_len": max(ctx for ctx, _ in groups),

@@ -36,7 +36,14 @@ from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.attend import FLASH, attend
 from solscope.operators.tasks.draws import normal, softmax_scale, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, sink, value_offsets
-from solscope.operators.tasks.paging import STALE, pages, shuffled_lengths, similar, whole_blocks
+from solscope.operators.tasks.paging import (
+    STALE,
+    STALE_KEY,
+    pages,
+    shuffled_lengths,
+    similar,
+    whole_blocks,
+)
 from solscope.operators.tasks.rows import row_task
 from solscope.operators.tensors import UnclearError
 
@@ -117,7 +124,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     unused = paged.unused()[:, None, None]
     return {
         "query": q,
-        "k_cache": k_cache.masked_fill_(unused[..., None], STALE),
+        "k_cache": k_cache.masked_fill_(unused[..., None], STALE_KEY),
         "v_cache": v_cache.masked_fill_(unused, STALE),
         "block_tables": paged.table,
         "seq_lens": lengths,

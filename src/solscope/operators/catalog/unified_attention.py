@@ -36,6 +36,7 @@ from solscope.operators.tasks.needles import needle_positions, queries, sink, va
 from solscope.operators.tasks.paging import (
     BATCH_KEYS,
     STALE,
+    STALE_KEY,
     offsets,
     pages,
     shuffled_lengths,
@@ -132,7 +133,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     )
     return {
         "q": q,
-        "k_cache": k_cache.masked_fill_(unused, STALE),
+        "k_cache": k_cache.masked_fill_(unused, STALE_KEY),
         "v_cache": v_cache.masked_fill_(unused, STALE),
         "cu_seqlens_q": starts,
         "seqused_k": keys,

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     import torch
 
 STALE = 1e4
-"""What unused slots hold; finite in fp16, and no attention weight hides it."""
+"""What unused slots of values hold; finite in fp16, and no attention weight hides it."""
+STALE_KEY = 16.0
+"""What unused slots of keys hold: more than any true key, so that half of the queries see nothing
+else. But deployed kernels add a finite number to scores that they mask, -50,000 before scaling or
+-65,504 after it, which is right for all that a server computes: no score may come near that."""
 BATCH_KEYS = 1 << 18
 """Keys that references gather at a time."""
 
