@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CORE := $(VENV)/.core
 S3 := .venv-s3/.installed
+TRITON := .venv-triton/.installed
 # Without compiled modules on disk every process that a test starts compiles solscope again.
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/solscope/_native/*.cpp src/solscope/_native/*.h)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long s3 test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format generated docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long s3 triton test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format generated docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -23,7 +24,7 @@ machine: $(STAMP)
 test: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "not long and not browser"
 
-test-long: $(STAMP) s3
+test-long: $(STAMP) s3 triton
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "long or hypothesis"
 
 # The S3 server of the long tests. Its packages contradict those in constraints.txt, so it runs on its own.
@@ -32,6 +33,12 @@ $(S3): tests/s3-requirements.txt
 	$(PYTHON) -m venv .venv-s3
 	.venv-s3/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< \
 		&& touch $@ || echo "moto cannot be installed: tests with an S3 server are skipped"
+
+# Triton for its interpreter, which the long tests run kernels in. Beside the tests: torch would take it for a compiler.
+triton: $(STAMP) $(TRITON)
+$(TRITON): tests/triton-requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv-triton --requirement $< \
+		&& touch $@ || echo "Triton cannot be installed: kernels are not interpreted"
 
 test-browser: $(STAMP) test-frontend
 	scripts/install-chromium
