@@ -14,7 +14,7 @@ from solscope.bench.results.digest import describe_edited, with_digests
 from solscope.bench.results.files import append_result
 from solscope.bench.results.restate import suite_bound
 from solscope.bench.results.score import select
-from solscope.bench.run.agenda import Options, _done
+from solscope.bench.run.agenda import Options, _read
 from solscope.bench.workloads import workloads
 from solscope.cli import run
 from solscope.web.handlers.bench import bench
@@ -171,8 +171,8 @@ def test_the_dashboard_ignores_edited_lines_and_says_so(file: Path) -> None:
 
 def test_edited_lines_are_measured_again_by_resume(file: Path) -> None:
     change(file, 1, median_us=0.1)
-    done = _done(Options(operators=["rms_norm"], solutions=[], resume=True, out=file))
-    assert sorted(line.shape for line in done.values()) == ["0", "2"]
+    lines = _read(Options(operators=["rms_norm"], solutions=[], resume=True, out=file))
+    assert [line.shape for line in lines] == ["0", "2"]
 
 
 def test_many_edited_lines_are_counted() -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from solscope.batches import batches
-from solscope.bench.base import METHODS, ShapeResult
+from solscope.bench.base import METHODS, ShapeResult, Timing
 from solscope.bench.catalog import Solution
 from solscope.bench.pool.process import Limits
 from solscope.bench.pool.slot import Candidate
 from solscope.bench.results.digest import read_intact
+from solscope.bench.results.files import latest
 from solscope.bench.run.correctness import Checked
 from solscope.bench.run.failures import OWN_FAILURE
 from solscope.bench.run.reference import CPU_EFFORT, Effort
@@ -33,6 +33,8 @@ MAX_PROCESSES = 48
 """Processes that are ready to be timed at the same time; each has its own context."""
 
 Progress = Callable[[str], None]
+Key = tuple[str | float, ...]
+"""Which line of a file: `ShapeResult.key`."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class Options:
     suite: str = DEFAULT_SUITE
     out: Path | None = None
     resume: bool = False
+    renew: int | None = None
+    """With `resume`: measure again what an evaluator before this version checked, and passed lines
+    that lack one of the methods."""
+    near_pct: float | None = None
+    """Measure only what has a time in `out` that is at most this much above the fastest of its
+    shape. With `resume`, what was timed in fewer processes than `restarts` is measured again."""
     check_only: bool = False
     methods: tuple[str, ...] = tuple(METHODS.values())
     restarts: int = 3
@@ -99,7 +107,12 @@ class Agenda:
         self.earlier: list[ShapeResult] = []
         """What is asked for and not run again, as a resumed run finds it in its file. It counts
         for how the run ended: what failed is not right because it is not tried again."""
-        self._done = _done(options)
+        lines = _read(options)
+        self._lines = {line.key: line for line in lines}  # of several with one key the last
+        self._near = None if options.near_pct is None else _near(lines, options, device)
+        self._done = {
+            key for key, line in self._lines.items() if options.resume and _is_final(line, options)
+        }
 
     def runs(self, folder: Path) -> list[OperatorRun]:
         """Every operator with something to do, the most important first; copies go to `folder`."""
@@ -115,16 +128,26 @@ class Agenda:
             who = ", ".join(solution.name for solution in solutions)
             what = names[0] if len(names) == 1 else "any of these operators"
             raise UsageError(f"{who} has no file for {what}: name it {names[0]}.py")
-        return sorted(self.still_due(planned), key=lambda run: -run.shapes[0].importance)
+        due, near = self.still_due(planned), self._near
+        if near is not None and not (due or any(line.key in near for line in self.earlier)):
+            raise UsageError(
+                f"--near: {self.options.out} has no times of these solutions by "
+                f"{self.options.plan.methods[0]} on {self.device}: run without --near first"
+            )
+        return sorted(due, key=lambda run: -run.shapes[0].importance)
 
     def due(self, candidate: Candidate, shape: Workload) -> bool:
         """Whether a line is to be written."""
-        return self._line(candidate, shape) is None
+        key = self._key(candidate, shape)
+        return key not in self._done and (self._near is None or self._near.get(key, False))
+
+    def _key(self, candidate: Candidate, shape: Workload) -> Key:
+        what = (candidate.operator, shape.suite, shape.shape, self.options.scale)
+        return (*what, candidate.name, candidate.hash, self.device)
 
     def _line(self, candidate: Candidate, shape: Workload) -> ShapeResult | None:
-        """The line of an earlier run that needs no second try."""
-        what = (candidate.operator, shape.suite, shape.shape, self.options.scale)
-        return self._done.get((*what, candidate.name, candidate.hash, self.device))
+        """The line of an earlier run."""
+        return self._lines.get(self._key(candidate, shape))
 
     def work(self, runs: Sequence[OperatorRun]) -> int:
         """Lines that are to be written."""
@@ -137,7 +160,7 @@ class Agenda:
 
     def mark_done(self, line: ShapeResult) -> None:
         """Take a line that was written off the list."""
-        self._done[line.key] = line
+        self._done.add(line.key)
 
     def still_due(self, runs: Sequence[OperatorRun]) -> list[OperatorRun]:
         """What of these operators is still to be done, with what is known of the candidates."""
@@ -169,7 +192,8 @@ class Agenda:
             path = solution.stage(name, folder)
             candidates.append(Candidate(solution, name, operator.task, path, solution.hash(name)))
         shapes = sorted(choose(listed[name], self.options.shapes), key=lambda shape: -shape.rank)
-        lines = (self._line(candidate, shape) for candidate in candidates for shape in shapes)
+        pairs = [(candidate, shape) for candidate in candidates for shape in shapes]
+        lines = (self._line(*pair) for pair in pairs if not self.due(*pair))
         self.earlier += [line for line in lines if line is not None]
         run = OperatorRun(operator, [], candidates)
         run.shapes = [
@@ -185,14 +209,19 @@ class Agenda:
         return smaller
 
     def _fits(self, run: OperatorRun, shape: Workload) -> bool:
-        """Whether the shape is due and may be run; what is too large is noted."""
+        """Whether the shape is due and may be run; what is too large and has no time is noted."""
         due = [candidate for candidate in run.candidates if self.due(candidate, shape)]
         size, limit = run.operator.cost(shape.axes).bytes, self._limit()
         if size <= limit:
             return bool(due)
         most = f"the {limit / 1e6:,.0f} MB allowed here"
         why = f"moves {size / 1e6:,.0f} MB, more than {most} (--max-bytes)"
-        self.too_large += [(run, candidate, shape, why) for candidate in due]
+        for candidate in due:
+            line = self._line(candidate, shape)
+            if line is not None and line.median_us:
+                self.earlier.append(line)
+            else:
+                self.too_large.append((run, candidate, shape, why))
         return False
 
     def _limit(self) -> float:
@@ -201,17 +230,48 @@ class Agenda:
         return CPU_BYTES if self.memory_bytes is None else GPU_SHARE * self.memory_bytes
 
 
-def _done(options: Options) -> dict[tuple[Any, ...], ShapeResult]:
-    """The lines in the file of an earlier run that need no second try, by their keys."""
-    out = options.out
-    if not options.resume or out is None or not out.exists() or not out.stat().st_size:
-        return {}
+def _read(options: Options) -> list[ShapeResult]:
+    """The lines in the file of an earlier run, where they matter."""
+    out, matters = options.out, options.resume or options.near_pct is not None
+    if not matters or out is None or not out.exists() or not out.stat().st_size:
+        return []
     lines, _ = read_intact([out])  # edited ones are measured again
-    return {r.key: r for r in lines if _is_final(r, check_only=options.check_only)}
+    return lines
 
 
-def _is_final(line: ShapeResult, *, check_only: bool) -> bool:
+def _is_final(line: ShapeResult, options: Options) -> bool:
     """Whether a line says all that is asked for: what `bench check` passed has no time yet."""
-    if (line.reason or "").startswith(OWN_FAILURE):
+    if (line.reason or "").startswith(OWN_FAILURE) or line.evaluator < (options.renew or 0):
         return False
-    return check_only or line.status != "passed" or line.median_us is not None
+    if options.check_only or line.status != "passed":
+        return True
+    methods = options.plan.methods
+    if options.renew is not None and not line.methods.keys() >= set(methods):
+        return False
+    if options.near_pct is not None:
+        return len(_timing(line, methods[0]).samples_per_restart) >= options.restarts
+    return line.median_us is not None
+
+
+def _near(lines: Sequence[ShapeResult], options: Options, device: str) -> dict[Key, bool]:
+    """Whether the time of a line is near the fastest of its shape, for lines that have one."""
+    method, where = options.plan.methods[0], (device, options.scale)
+    passed = [r for r in latest(lines) if r.status == "passed" and (r.device, r.scale) == where]
+    times = [(line, _timing(line, method).median_us) for line in passed]
+    best: dict[Key, float] = {}
+    for line, time_us in times:
+        if time_us:
+            best[_shape(line)] = min(time_us, best.get(_shape(line), time_us))
+    most = 1 + (options.near_pct or 0.0) / 100
+    return {line.key: us <= most * best[_shape(line)] for line, us in times if us}
+
+
+def _shape(line: ShapeResult) -> Key:
+    return line.operator, line.suite, line.shape
+
+
+def _timing(line: ShapeResult, method: str) -> Timing:
+    """What a line says of one method; that of its own may stand in the line alone."""
+    if line.method == method:
+        return Timing(median_us=line.median_us, samples_per_restart=line.samples_per_restart)
+    return line.methods.get(method, Timing())

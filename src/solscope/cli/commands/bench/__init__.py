@@ -161,6 +161,20 @@ def command() -> None:
     "Sampling time per shape, over all processes.",
     metavar="SECONDS",
 )
+@click.option(
+    "--renew",
+    type=click.IntRange(2),
+    metavar="EVALUATOR",
+    help="With --resume, measure again what an evaluator before this version checked, or what "
+    "lacks one of --methods. Example: --renew 4.",
+)
+@click.option(
+    "--near",
+    type=click.FloatRange(0),
+    metavar="PCT",
+    help="Only what is at most PCT percent slower than the fastest of its shape in the --out file. "
+    "With --resume, only what was timed in fewer processes than --restarts. Example: --near 5.",
+)
 @bounds_option("the device")
 @allow_busy_option
 @_run_options
@@ -169,6 +183,12 @@ def run(solutions: tuple[str, ...], output: Output, **values: Any) -> int:
 
     Exit code 1: a solution failed (wrong result, crash, timeout or cheating). Exit code 2: nothing
     could be run, because every shape is unsupported or the time budget is too short.
+
+    \b
+    Examples:
+      solscope bench run --op rms_norm --solution mine --out r.jsonl
+      solscope bench run --solution a --solution b --restarts 1 --out r.jsonl
+      solscope bench run --solution a --solution b --near 5 --resume --out r.jsonl
     """
     return _evaluate(_options(solutions, check_only=False, **values), output)
 
@@ -209,7 +229,7 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
             name: values[name]
             for name in ("restarts", "seconds_per_shape", "hardware", "allow_busy")
         }
-        more["methods"] = _methods(values["methods"])
+        more |= {"methods": _methods(values["methods"]), **_again(values)}
     return Options(
         operators=[] if names == ["all"] else names,
         solutions=[find_solution(name) for name in solutions],
@@ -234,6 +254,20 @@ def _options(solutions: tuple[str, ...], *, check_only: bool, **values: Any) -> 
         },
         **more,
     )
+
+
+def _again(values: dict[str, Any]) -> dict[str, Any]:
+    """What of the --out file is measured again."""
+    from solscope.bench.base import EVALUATOR
+
+    renew, near = values["renew"], values["near"]
+    if renew is not None and not values["resume"]:
+        raise click.UsageError("--renew needs --resume")
+    if renew is not None and renew > EVALUATOR:
+        raise click.BadParameter(f"--renew {renew}: the newest evaluator is {EVALUATOR}")
+    if near is not None and values["out"] is None:
+        raise click.UsageError("--near needs --out FILE")
+    return {"renew": renew, "near_pct": near}
 
 
 def _methods(text: str) -> tuple[str, ...]:
