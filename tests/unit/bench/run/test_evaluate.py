@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("torch")
 
 import solscope.bench
-from solscope.bench.base import ShapeResult
-from solscope.bench.results.files import read_results
+from solscope.bench.base import EVALUATOR, ShapeResult
+from solscope.bench.results.files import append_result, read_results
 from solscope.cli import run
 from tests.json_output import document
 
@@ -49,19 +50,18 @@ def test_a_run_writes_a_line_per_shape_and_resumes(
     assert len(out.read_text().splitlines()) == 2
 
 
-def test_what_is_near_the_fastest_is_timed_again_in_more_processes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_near_the_fastest_or_out_of_date_is_timed_again(tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     arguments = ["bench", "run", "--op", "l2_norm", "--solution", "torch-eager", "--shapes", "0"]
     arguments += ["--out", str(out), *TIMED, "--restarts"]
-    assert run([*arguments, "2", "--near", "5"]) == 2
-    assert "has no times of these solutions by cpu-v1 on cpu" in capsys.readouterr().err
     assert run([*arguments, "1"]) == 0
     assert run([*arguments, "2", "--near", "5", "--resume"]) == 0
     assert run([*arguments, "2", "--near", "5", "--resume"]) == 0
-    assert run([*arguments, "2", "--renew", "2", "--resume"]) == 0
     assert [len(line.samples_per_restart) for line in read_results([out])] == [1, 2]
+    old = replace(read_results([out])[1], evaluator=1, digest="", run_digest="")
+    append_result(out, old)
+    assert run([*arguments, "1", "--renew", "2", "--resume"]) == 0
+    assert [line.evaluator for line in read_results([out])[2:]] == [1, EVALUATOR]
     assert run(["bench", "verify", str(out)]) == 0
 
 
@@ -233,9 +233,12 @@ def test_a_small_shape_has_a_bound_that_nobody_published(tmp_path: Path) -> None
         (["--op", "softmax"], "softmax has no reference"),
         (["--op", "rms_norm", "--suite", "none"], "no suite"),
         (["--op", "rms_norm", "--methods", "graph"], "graph cannot come first"),
-        (["--near", "5"], "--near needs --out FILE"),
-        (["--renew", "2", "--out", "r.jsonl"], "--renew needs --resume"),
-        (["--renew", "99", "--out", "r.jsonl", "--resume"], "the newest evaluator is "),
+        (["--near", "5", "--shapes", "999"], "--near needs --out FILE"),
+        (["--renew", "2", "--shapes", "999"], "--renew needs --resume"),
+        (
+            ["--renew", "99", "--resume", "--out", "r.jsonl", "--shapes", "999"],
+            "the newest evaluator is ",
+        ),
     ],
 )
 def test_bad_usage_is_one_line(
