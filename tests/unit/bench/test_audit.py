@@ -171,7 +171,7 @@ def test_the_dashboard_ignores_edited_lines_and_says_so(file: Path) -> None:
 
 def test_edited_lines_are_measured_again_by_resume(file: Path) -> None:
     change(file, 1, median_us=0.1)
-    lines = _read(Options(operators=["rms_norm"], solutions=[], resume=True, out=file))
+    lines, _ = _read(Options(operators=["rms_norm"], solutions=[], resume=True, out=file))
     assert [line.shape for line in lines] == ["0", "2"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from solscope.bench.catalog import Solution
 from solscope.bench.pool.process import Limits
 from solscope.bench.pool.slot import Candidate
 from solscope.bench.results.digest import read_intact
-from solscope.bench.results.files import latest
+from solscope.bench.results.files import latest, raw_lines
 from solscope.bench.run.correctness import Checked
 from solscope.bench.run.failures import OWN_FAILURE
 from solscope.bench.run.reference import CPU_EFFORT, Effort
@@ -105,14 +106,17 @@ class Agenda:
         self.too_large: list[tuple[OperatorRun, Candidate, Workload, str]] = []
         """What is not run because of its size, and why."""
         self.earlier: list[ShapeResult] = []
-        """What is asked for and not run again, as a resumed run finds it in its file. It counts
-        for how the run ended: what failed is not right because it is not tried again."""
-        lines = _read(options)
+        """What is asked for and not run again, as the file has it: what `resume` skips, and times
+        of shapes that are too large now. It counts for how the run ended: what failed is not right
+        because it is not tried again."""
+        self.untimed: Counter[str] = Counter()
+        """Lines that are left out because nothing says how near they are, by solution."""
+        self._has_times = False
+        lines, spoiled = _read(options)
         self._lines = {line.key: line for line in lines}  # of several with one key the last
         self._near = None if options.near_pct is None else _near(lines, options, device)
-        self._done = {
-            key for key, line in self._lines.items() if options.resume and _is_final(line, options)
-        }
+        final = {key for key, line in self._lines.items() if _is_final(line, options)}
+        self._done = final - spoiled if options.resume else set()
 
     def runs(self, folder: Path) -> list[OperatorRun]:
         """Every operator with something to do, the most important first; copies go to `folder`."""
@@ -128,13 +132,12 @@ class Agenda:
             who = ", ".join(solution.name for solution in solutions)
             what = names[0] if len(names) == 1 else "any of these operators"
             raise UsageError(f"{who} has no file for {what}: name it {names[0]}.py")
-        due, near = self.still_due(planned), self._near
-        if near is not None and not (due or any(line.key in near for line in self.earlier)):
+        if self._near is not None and not self._has_times:
             raise UsageError(
                 f"--near: {self.options.out} has no times of these solutions by "
                 f"{self.options.plan.methods[0]} on {self.device}: run without --near first"
             )
-        return sorted(due, key=lambda run: -run.shapes[0].importance)
+        return sorted(self.still_due(planned), key=lambda run: -run.shapes[0].importance)
 
     def due(self, candidate: Candidate, shape: Workload) -> bool:
         """Whether a line is to be written."""
@@ -193,8 +196,13 @@ class Agenda:
             candidates.append(Candidate(solution, name, operator.task, path, solution.hash(name)))
         shapes = sorted(choose(listed[name], self.options.shapes), key=lambda shape: -shape.rank)
         pairs = [(candidate, shape) for candidate in candidates for shape in shapes]
-        lines = (self._line(*pair) for pair in pairs if not self.due(*pair))
-        self.earlier += [line for line in lines if line is not None]
+        if self.options.resume:
+            lines = (self._line(*pair) for pair in pairs if not self.due(*pair))
+            self.earlier += [line for line in lines if line is not None]
+        if self._near is not None:
+            unknown = [pair for pair in pairs if self._key(*pair) not in self._near]
+            self._has_times = self._has_times or len(unknown) < len(pairs)
+            self.untimed.update(c.name for c, s in unknown if self._key(c, s) not in self._done)
         run = OperatorRun(operator, [], candidates)
         run.shapes = [
             shape for shape in map(self._scaled(operator), shapes) if self._fits(run, shape)
@@ -230,18 +238,23 @@ class Agenda:
         return CPU_BYTES if self.memory_bytes is None else GPU_SHARE * self.memory_bytes
 
 
-def _read(options: Options) -> list[ShapeResult]:
-    """The lines in the file of an earlier run, where they matter."""
+def _read(options: Options) -> tuple[list[ShapeResult], set[Key]]:
+    """The lines in the file of an earlier run, where they matter, and what was edited last.
+
+    Edited lines do not count and are measured again, whatever stands before them.
+    """
     out, matters = options.out, options.resume or options.near_pct is not None
     if not matters or out is None or not out.exists() or not out.stat().st_size:
-        return []
-    lines, _ = read_intact([out])  # edited ones are measured again
-    return lines
+        return [], set()
+    lines, edited = read_intact([out])
+    numbers = set(edited.get(str(out), ()))
+    last = {line.key: number for number, _, line in raw_lines(out)} if numbers else {}
+    return lines, {key for key, number in last.items() if number in numbers}
 
 
 def _is_final(line: ShapeResult, options: Options) -> bool:
     """Whether a line says all that is asked for: what `bench check` passed has no time yet."""
-    if (line.reason or "").startswith(OWN_FAILURE) or line.evaluator < (options.renew or 0):
+    if _is_own_failure(line) or line.evaluator < (options.renew or 0):
         return False
     if options.check_only or line.status != "passed":
         return True
@@ -253,17 +266,29 @@ def _is_final(line: ShapeResult, options: Options) -> bool:
     return line.median_us is not None
 
 
+def _is_own_failure(line: ShapeResult) -> bool:
+    return (line.reason or "").startswith(OWN_FAILURE)
+
+
 def _near(lines: Sequence[ShapeResult], options: Options, device: str) -> dict[Key, bool]:
-    """Whether the time of a line is near the fastest of its shape, for lines that have one."""
+    """Whether a time is near the fastest of its shape, for all that ever passed with a time.
+
+    The fastest is one that counts; what it is compared with is the last time of each key, be it
+    that of an earlier version of a solution, or one with failures after it.
+    """
     method, where = options.plan.methods[0], (device, options.scale)
-    passed = [r for r in latest(lines) if r.status == "passed" and (r.device, r.scale) == where]
-    times = [(line, _timing(line, method).median_us) for line in passed]
+
+    def times(of: Sequence[ShapeResult]) -> Iterator[tuple[ShapeResult, float]]:
+        for line in of:
+            time_us = _timing(line, method).median_us
+            if time_us and line.status == "passed" and (line.device, line.scale) == where:
+                yield line, time_us
+
     best: dict[Key, float] = {}
-    for line, time_us in times:
-        if time_us:
-            best[_shape(line)] = min(time_us, best.get(_shape(line), time_us))
+    for line, us in times(latest([line for line in lines if not _is_own_failure(line)])):
+        best[_shape(line)] = min(us, best.get(_shape(line), us))
     most = 1 + (options.near_pct or 0.0) / 100
-    return {line.key: us <= most * best[_shape(line)] for line, us in times if us}
+    return {line.key: us <= most * best.get(_shape(line), us) for line, us in times(lines)}
 
 
 def _shape(line: ShapeResult) -> Key:

@@ -50,17 +50,23 @@ def test_a_run_writes_a_line_per_shape_and_resumes(
     assert len(out.read_text().splitlines()) == 2
 
 
-def test_what_is_near_the_fastest_or_out_of_date_is_timed_again(tmp_path: Path) -> None:
+def test_what_is_near_the_fastest_or_out_of_date_is_timed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "r.jsonl"
     arguments = ["bench", "run", "--op", "l2_norm", "--solution", "torch-eager", "--shapes", "0"]
     arguments += ["--out", str(out), *TIMED, "--restarts"]
     assert run([*arguments, "1"]) == 0
     assert run([*arguments, "2", "--near", "5", "--resume"]) == 0
-    assert run([*arguments, "2", "--near", "5", "--resume"]) == 0
+    assert "no time" not in capsys.readouterr().err
+    another = ["--solution", "torch-compile"]
+    assert run([*arguments, "2", "--near", "5", "--resume", *another]) == 0
+    said = f"1 line of torch-compile has no time in {out}: run it without --near"
+    assert said in capsys.readouterr().err
     assert [len(line.samples_per_restart) for line in read_results([out])] == [1, 2]
     old = replace(read_results([out])[1], evaluator=1, digest="", run_digest="")
     append_result(out, old)
-    assert run([*arguments, "1", "--renew", "2", "--resume"]) == 0
+    assert run([*arguments, "1", "--renew", str(EVALUATOR), "--resume"]) == 0
     assert [line.evaluator for line in read_results([out])[2:]] == [1, EVALUATOR]
     assert run(["bench", "verify", str(out)]) == 0
 
@@ -234,6 +240,8 @@ def test_a_small_shape_has_a_bound_that_nobody_published(tmp_path: Path) -> None
         (["--op", "rms_norm", "--suite", "none"], "no suite"),
         (["--op", "rms_norm", "--methods", "graph"], "graph cannot come first"),
         (["--near", "5", "--shapes", "999"], "--near needs --out FILE"),
+        (["--near", "nan", "--out", "r.jsonl", "--shapes", "999"], "--near nan: expected a finite"),
+        (["--near", "inf", "--out", "r.jsonl", "--shapes", "999"], "--near inf: expected a finite"),
         (["--renew", "2", "--shapes", "999"], "--renew needs --resume"),
         (
             ["--renew", "99", "--resume", "--out", "r.jsonl", "--shapes", "999"],

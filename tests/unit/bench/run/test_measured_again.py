@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 from solscope.bench.base import EVALUATOR, ShapeResult, Timing
 from solscope.bench.catalog import find_solution
+from solscope.bench.results.digest import with_digests
 from solscope.bench.results.files import append_result
 from solscope.bench.run.agenda import Agenda, Options
 from solscope.bench.run.failures import OWN_FAILURE
@@ -128,10 +129,29 @@ def test_what_was_renewed_is_not_renewed_again(tmp_path: Path) -> None:
     assert plan.earlier == [new]
 
 
-def test_a_shape_that_the_evaluator_failed_on_last_has_another_try(tmp_path: Path) -> None:
-    lost = line("0", None, status="unsupported", reason=f"{OWN_FAILURE}: no memory")
-    plan = agenda(tmp_path, line("0", 9.0), lost, shapes="0", solutions=[EAGER])
+LOST: dict[str, Any] = {"status": "unsupported", "reason": f"{OWN_FAILURE}: no memory"}
+
+
+@pytest.mark.parametrize("near_pct", [None, 5.0])
+def test_a_shape_that_the_evaluator_failed_on_last_has_another_try(
+    tmp_path: Path, near_pct: float | None
+) -> None:
+    lines = line("0", 9.0, processes=3), line("0", None, **LOST)
+    plan = agenda(tmp_path, *lines, shapes="0", solutions=[EAGER], near_pct=near_pct)
     assert due(plan, tmp_path) == [("torch-eager", "0")]
+
+
+@pytest.mark.parametrize("near_pct", [None, 5.0])
+def test_a_shape_whose_last_line_was_edited_has_another_try(
+    tmp_path: Path, near_pct: float | None
+) -> None:
+    first = line("0", 9.0, processes=3)
+    edited = msgspec.structs.replace(with_digests(first, ""), median_us=1.0)
+    only: dict[str, Any] = {"shapes": "0", "solutions": [EAGER], "near_pct": near_pct}
+    assert due(agenda(tmp_path, first, edited, **only), tmp_path) == [("torch-eager", "0")]
+    plan = agenda(tmp_path, first, **only)  # as measured again
+    assert due(plan, tmp_path) == []
+    assert plan.earlier == [first]
 
 
 FOUR = (line("0", 10.0), by_compile("0", 10.5), line("1", 20.0), by_compile("1", 21.1))
@@ -150,7 +170,7 @@ def test_near_the_fastest_of_each_shape(
 ) -> None:
     plan = agenda(tmp_path, *FOUR, near_pct=near_pct, resume=resume)
     assert due(plan, tmp_path) == expected
-    assert len(plan.earlier) == 4 - len(expected)
+    assert len(plan.earlier) == (4 - len(expected) if resume else 0)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +197,24 @@ def test_a_time_that_was_replaced_is_not_the_fastest(tmp_path: Path) -> None:
     assert due(plan, tmp_path) == [("torch-eager", "0"), ("torch-eager", "1")]
 
 
+def test_a_time_counts_although_the_evaluator_failed_after_it(tmp_path: Path) -> None:
+    lines = line("0", 5.0), line("0", None, **LOST), by_compile("0", 10.0)
+    plan = agenda(tmp_path, *lines, shapes="0", near_pct=5.0)
+    assert due(plan, tmp_path) == [("torch-eager", "0")]
+
+
+@pytest.mark.parametrize(
+    ("edited_us", "expected"), [(10.5, True), (5.0, False), (None, True)], ids=str
+)
+def test_a_solution_whose_edit_was_undone_has_its_times_again(
+    tmp_path: Path, edited_us: float | None, expected: bool
+) -> None:
+    """The fastest of the file is still that of the lines that count."""
+    edited = line("0", edited_us, solution_hash="edited")
+    plan = agenda(tmp_path, line("0", 10.0), edited, near_pct=5.0, solutions=[EAGER])
+    assert due(plan, tmp_path) == ([("torch-eager", "0")] if expected else [])
+
+
 def test_near_goes_by_the_first_method(tmp_path: Path) -> None:
     warm = {
         f"{us}": {"cold-v1": Timing(median_us=9.0), "warm-v1": Timing(median_us=us)}
@@ -197,6 +235,56 @@ def test_near_and_resumed_is_what_was_timed_in_too_few_processes(
 ) -> None:
     timed = line("0", 9.0, processes=processes)
     assert again(tmp_path, timed, near_pct=5.0, restarts=3, resume=resume) is expected
+
+
+@pytest.mark.parametrize(("processes", "expected"), [(2, True), (3, False)])
+def test_the_time_of_its_own_method_may_stand_in_the_line_alone(
+    tmp_path: Path, processes: int, expected: bool
+) -> None:
+    timed = line("0", 9.0, processes=processes, methods={})
+    assert again(tmp_path, timed, near_pct=5.0, restarts=3) is expected
+
+
+@pytest.mark.parametrize(("cold", "warm", "expected"), [(3, 1, True), (1, 3, False)])
+def test_processes_of_the_first_method_count(
+    tmp_path: Path, cold: int, warm: int, expected: bool
+) -> None:
+    by_warm = Timing(median_us=9.0, samples_per_restart=[30] * warm)
+    timed = line("0", 9.0, processes=cold, methods={"cold-v1": Timing(), "warm-v1": by_warm})
+    more: dict[str, Any] = {"methods": ("warm-v1", "cold-v1"), "restarts": 3}
+    assert again(tmp_path, timed, near_pct=5.0, **more) is expected
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_what_has_no_time_is_left_out_and_counted(tmp_path: Path, resume: bool) -> None:
+    """A failure is final for `--resume`, which counts it among what it skips."""
+    lines = line("0", 9.0), line("1", None), line("2", None, **LOST), line("3", 9.0, **FAILED)
+    plan = agenda(tmp_path, *lines, shapes="0,1,2,3", near_pct=5.0, resume=resume)
+    assert due(plan, tmp_path) == [("torch-eager", "0")]
+    assert plan.untimed == {"torch-eager": 2 if resume else 3, "torch-compile": 4}
+
+
+def test_times_of_one_operator_will_do(tmp_path: Path) -> None:
+    operators = ["rms_norm", "l2_norm"]
+    plan = agenda(tmp_path, line("0", 9.0), operators=operators, shapes="0", near_pct=5.0)
+    assert due(plan, tmp_path) == [("torch-eager", "0")]
+    assert plan.untimed == {"torch-eager": 1, "torch-compile": 2}
+
+
+def test_nothing_is_left_out_without_near(tmp_path: Path) -> None:
+    plan = agenda(tmp_path, line("0", 9.0))
+    assert len(due(plan, tmp_path)) == 3
+    assert not plan.untimed
+
+
+@pytest.mark.parametrize(("resume", "status"), [(True, ["crashed"]), (False, [])])
+def test_an_old_failure_that_is_not_near_counts_for_a_resumed_run_alone(
+    tmp_path: Path, resume: bool, status: list[str]
+) -> None:
+    lines = line("0", 9.0), line("1", 9.0, **FAILED)
+    plan = agenda(tmp_path, *lines, solutions=[EAGER], near_pct=5.0, resume=resume)
+    assert due(plan, tmp_path) == [("torch-eager", "0")]
+    assert [one.status for one in plan.earlier] == status
 
 
 def test_near_and_renewed_is_what_is_old_among_the_near(tmp_path: Path) -> None:
@@ -231,3 +319,11 @@ def test_a_time_is_not_replaced_because_its_shape_is_too_large_now(tmp_path: Pat
     assert due(plan, tmp_path) == []
     assert plan.earlier == [old]
     assert [candidate.name for _, candidate, _, _ in plan.too_large] == ["torch-compile"]
+
+
+def test_a_check_without_a_time_is_replaced_where_its_shape_is_too_large(tmp_path: Path) -> None:
+    checked = line("0", None)
+    plan = agenda(tmp_path, checked, shapes="0", solutions=[EAGER], max_bytes=1.0)
+    assert due(plan, tmp_path) == []
+    assert plan.earlier == []
+    assert [candidate.name for _, candidate, _, _ in plan.too_large] == ["torch-eager"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,7 @@ from solscope.cli.progress import progress_line
 
 if TYPE_CHECKING:
     from solscope.bench.base import ShapeResult
-    from solscope.bench.run.agenda import Options
+    from solscope.bench.run.agenda import Agenda, Options
 
 
 def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -265,6 +266,8 @@ def _again(values: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--renew needs --resume")
     if renew is not None and renew > EVALUATOR:
         raise click.BadParameter(f"--renew {renew}: the newest evaluator is {EVALUATOR}")
+    if near is not None and not math.isfinite(near):
+        raise click.BadParameter(f"--near {near}: expected a finite number of percent")
     if near is not None and values["out"] is None:
         raise click.UsageError("--near needs --out FILE")
     return {"renew": renew, "near_pct": near}
@@ -291,17 +294,16 @@ def _evaluate(options: Options, output: Output) -> int:
     with ended_as_by_hand(), progress_line() as progress:
         evaluation = Evaluation(options, progress)
         results = evaluation.run()
-    return _finish(results, evaluation.agenda.earlier, output, options.out)
+    return _finish(results, evaluation.agenda, output, options.out)
 
 
-def _finish(
-    results: list[ShapeResult], before: list[ShapeResult], output: Output, out: Path | None
-) -> int:
-    """Print the results; those that a resumed run skipped also count for the exit code."""
+def _finish(results: list[ShapeResult], agenda: Agenda, output: Output, out: Path | None) -> int:
+    """Print the results; what was asked for and is in the file already counts for the exit code."""
     from solscope.bench.base import FAILURES
     from solscope.bench.run.failures import why_nothing
     from solscope.errors import InputError
 
+    before = agenda.earlier
     present({"results": results}, output)
     if out is not None:
         plural = "" if len(results) == 1 else "s"
@@ -309,6 +311,10 @@ def _finish(
     if before:
         had = ", ".join(f"{n} {name}" for name, n in Counter(r.status for r in before).items())
         click.echo(f"solscope: skipped {len(before)}, already in {out}: {had}", err=True)
+    for name, count in agenda.untimed.items():
+        lines, them = (f"{count} lines", "them") if count > 1 else ("1 line", "it")
+        have = f"{lines} of {name} {'have' if count > 1 else 'has'}"
+        click.echo(f"solscope: {have} no time in {out}: run {them} without --near", err=True)
     why = why_nothing([*results, *before])
     if why is not None:
         raise InputError(f"nothing could be checked: {why}")
