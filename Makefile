@@ -35,8 +35,8 @@ $(S3): tests/s3-requirements.txt
 		&& touch $@ || echo "moto cannot be installed: tests with an S3 server are skipped"
 
 # Triton for its interpreter, which the long tests run kernels in. Beside the tests: torch would take it for a compiler.
-triton: $(STAMP) $(TRITON)
-$(TRITON): tests/triton-requirements.txt
+triton: $(TRITON)
+$(TRITON): tests/triton-requirements.txt | $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv-triton --requirement $< \
 		&& touch $@ || echo "Triton cannot be installed: kernels are not interpreted"
 
@@ -126,7 +126,7 @@ dist:
 	$(PYTHON) scripts/check_dist.py --keep dist
 
 clean:
-	rm -rf $(VENV) $(VENV)-docs build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-s3 $(VENV)-triton build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find src -name '*.so' -delete
 
 $(CORE): $(SOURCES)

@@ -2,7 +2,8 @@
 
 A program, for a process of its own: torch does much with a Triton that it finds, so Triton is
 installed beside the tests (`make triton`), and reads at import whether to interpret. Prints an
-object: for each operator, how many draws were tried and what was wrong, or what it needs.
+object: for each operator, how many draws were tried and what was wrong, or what it needs; and
+which kernels of the files did not run. Kernels in Gluon are not interpreted.
 
 What the interpreter of Triton 3.6 gets wrong is mended here: NumPy no longer takes an array of one
 element for a number, numbers of 8 and 16 bits are not rounded to nearest, and products of bf16 are
@@ -15,7 +16,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,30 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
-from solscope.bench.verify import VARIANTS, outputs_of, wrong_outputs
+from solscope.bench.verify import draws, outputs_of, wrong_outputs
 from solscope.operators import operator
 from solscope.operators.base import Axes
-from solscope.operators.task import Draw
 from solscope.suite.files import load
 from solscope.suite.scale import scale_down
 
 SHAPES = 3
 """Shapes of an operator in a suite that are tried, made small."""
+PAGES = {"q_heads": 8, "kv_heads": 2, "head_dim": 64, "block_size": 16}
+LARGER: dict[str, Axes] = {
+    "causal_conv1d": {"tokens": 100, "dim": 64, "width": 4},
+    "mla_decode_attention": {
+        "contexts": [[700, 1], [40, 1]],
+        "q_heads": 20,
+        "latent_dim": 64,
+        "rope_dim": 16,
+    },
+    "moe_align_block_size": {"tokens": 400, "top_k": 8, "block_size": 64},
+    "moe_count_and_sort": {"tokens": 400, "experts": 64, "top_k": 8},
+    "paged_attention_decode": {"contexts": [[300, 2], [700, 1]], **PAGES, "dtype": "bf16"},
+    "topk_filter": {"rows": 2, "vocabulary": 9000},
+    "unified_attention": {"sequences": [[1, 700, 2], [1, 40, 1]], **PAGES},
+}
+"""Where small shapes do not reach every kernel, or every way through it."""
 TORCH = {
     tl.bfloat16: torch.bfloat16,
     tl.float16: torch.float16,
@@ -46,11 +62,15 @@ TORCH = {
 }
 
 
+SIGNED = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}
+UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+"""Integers by bytes, as torch and as the interpreter have them."""
+
+
 def as_torch(data: Any, dtype: Any) -> torch.Tensor:
     """The numbers that an array of the interpreter stands for."""
     own = np.ascontiguousarray(data)
-    bits = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[own.itemsize]
-    return torch.from_numpy(own.view(bits).copy()).view(TORCH[dtype])
+    return torch.from_numpy(own.view(SIGNED[own.itemsize]).copy()).view(TORCH[dtype])
 
 
 def convert(data: Any, source: Any, target: Any, _rounding: Any) -> Any:
@@ -60,9 +80,9 @@ def convert(data: Any, source: Any, target: Any, _rounding: Any) -> Any:
     if wanted.itemsize == 1:
         most = torch.finfo(wanted).max
         numbers = numbers.float().clamp(-most, most)
-    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[wanted.itemsize]
-    unsigned = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[wanted.itemsize]
-    return numbers.to(wanted).view(bits).numpy().view(unsigned).reshape(np.shape(data))
+    signed = torch.from_numpy(np.empty(0, SIGNED[wanted.itemsize])).dtype
+    bits = numbers.to(wanted).view(signed).numpy()
+    return bits.view(UNSIGNED[wanted.itemsize]).reshape(np.shape(data))
 
 
 def mend() -> None:
@@ -98,33 +118,39 @@ def mend() -> None:
     interpreter._LangPatchScope.set_attr = set_attr
 
 
-def shapes_of(name: str) -> Iterator[Axes]:
-    """Different small shapes of an operator in the suites."""
+def shapes_of(name: str) -> list[Axes]:
+    """Different small shapes of an operator in the suites, and larger ones."""
+    found: list[Axes] = []
     for suite in ("atrex", "decode"):
-        seen: list[Axes] = []
-        for listed in load(suite).operators:
-            for shape in listed.shapes if listed.operator == name else ():
-                small = scale_down(shape.axes)
-                if small not in seen:
-                    seen.append(small)
-        yield from seen[:SHAPES]
+        listed = [one for one in load(suite).operators if one.operator == name]
+        small = [scale_down(shape.axes) for one in listed for shape in one.shapes]
+        found += [axes for place, axes in enumerate(small) if axes not in small[:place]][:SHAPES]
+    return [*found, *([LARGER[name]] if name in LARGER else [])]
 
 
 def check(name: str, run: Callable[..., Any]) -> dict[str, Any]:
-    """All variants of the first shape, one of the others in turn."""
+    """What is wrong with an operator."""
     task = operator(name).required_task
     tried, wrong = 0, []
-    for place, axes in enumerate(shapes_of(name)):
-        variants = VARIANTS if place == 0 else (VARIANTS[place % len(VARIANTS)],)
-        for variant in variants:
-            inputs = task.inputs(axes, Draw(seed=7 + place, variant=variant))
-            wanted = task.reference(**inputs)
-            got = outputs_of(task, run, inputs)
-            tried += 1
-            wrong += [
-                f"{variant}, {axes}: {why}" for why in wrong_outputs(task, got, wanted, inputs)
-            ]
+    for axes, draw in draws(shapes_of(name), seed=7):
+        inputs = task.inputs(axes, draw)
+        wanted = task.reference(**inputs)
+        found = wrong_outputs(task, outputs_of(task, run, inputs), wanted, inputs)
+        wrong += [f"{draw.variant}, {axes}: {why}" for why in found]
+        tried += 1
     return {"tried": tried, "wrong": wrong}
+
+
+def kernels(folder: Path) -> dict[str, Any]:
+    """Kernels of the files that were imported, by file and name."""
+    return {
+        f"{module}.{name}": value
+        for module in sorted(path.stem for path in folder.glob("*.py"))
+        for name, value in vars(sys.modules.get(module, object)).items()
+        if name.endswith("_kernel")
+        and isinstance(value, interpreter.InterpretedFunction)
+        and value.fn.__module__ == module
+    }
 
 
 def main() -> None:
@@ -132,13 +158,22 @@ def main() -> None:
     mend()
     torch.set_num_threads(1)
     sys.path.insert(0, folder)
-    found = {}
-    for name in names or sorted(path.stem for path in Path(folder).glob("[!_]*.py")):
+    ran: set[Any] = set()
+    launch = interpreter.InterpretedFunction.run
+
+    def noted(self: Any, *args: Any, **options: Any) -> Any:
+        ran.add(self.fn)
+        return launch(self, *args, **options)
+
+    interpreter.InterpretedFunction.run = noted
+    found: dict[str, Any] = {}
+    for name in names:
         try:
             found[name] = check(name, importlib.import_module(name).run)
         except NotImplementedError as error:
             found[name] = {"tried": 0, "wrong": [], "needs": str(error)}
-    sys.stdout.write(json.dumps(found))
+    idle = [name for name, kernel in kernels(Path(folder)).items() if kernel.fn not in ran]
+    sys.stdout.write(json.dumps({"operators": found, "idle": idle}))
 
 
 if __name__ == "__main__":

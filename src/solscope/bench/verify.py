@@ -87,15 +87,24 @@ def verify(
     failures: list[str] = []
     checks, worst = 0, 0.0
     distinct = list({msgspec.json.encode(dict(axes)): axes for axes in shapes}.values())
-    for place, axes in enumerate(distinct):
-        # every variant of the first axes, one of the others in turn
-        for variant in variants if place == 0 else (variants[place % len(variants)],):
-            draw = Draw(seed=seed + place, device=device, variant=variant)
-            for problem, error in _findings(task, run, axes, draw):
-                checks, worst = checks + 1, max(worst, error)
-                if problem:
-                    failures.append(f"{problem} ({variant}, {_said(axes)})")
+    for axes, draw in draws(distinct, variants, seed, device):
+        for problem, error in _findings(task, run, axes, draw):
+            checks, worst = checks + 1, max(worst, error)
+            if problem:
+                failures.append(f"{problem} ({draw.variant}, {_said(axes)})")
     return Verification(name, len(distinct), checks, failures, worst)
+
+
+def draws(
+    shapes: Sequence[Axes],
+    variants: Sequence[Variant] = VARIANTS,
+    seed: int = 1,
+    device: str = "cpu",
+) -> Iterator[tuple[Axes, Draw]]:
+    """Every variant of the first axes, one of the others in turn."""
+    for place, axes in enumerate(shapes):
+        for variant in variants if place == 0 else (variants[place % len(variants)],):
+            yield axes, Draw(seed=seed + place, device=device, variant=variant)
 
 
 def eager_solution(name: str) -> Callable[..., Any]:

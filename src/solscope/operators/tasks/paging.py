@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 STALE = 1e4
 """What unused slots of values hold; finite in fp16, and no attention weight hides it."""
 STALE_KEY = 16.0
-"""What unused slots of keys hold: more than any true key, so that half of the queries see nothing
-else. But deployed kernels add a finite number to scores that they mask, -50,000 before scaling or
--65,504 after it, which is right for all that a server computes: no score may come near that."""
+"""What unused slots of keys hold. In every dimension, it makes a score that outweighs all true ones
+for about half of the queries, so that reading it shows. But it must not come near what kernels
+mask with, where that is finite: torch adds -65,504 for cuDNN, FlashInfer gives a score of -50,000.
+That is right for all that a server computes."""
 BATCH_KEYS = 1 << 18
 """Keys that references gather at a time."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -356,6 +357,44 @@ def test_the_page_says_how_often_the_card_was_at_its_power_cap() -> None:
         told.append(f"{capped} of the {len(passed):,}")
     page = page_text()
     assert all(one in page for one in told), told
+
+
+def by_default(line: ShapeResult) -> bool:
+    """Whether it was checked with the default effort."""
+    return re.search("--rounds|--extra", line.run["command"]) is None
+
+
+def in_three(line: ShapeResult) -> bool:
+    """Whether it was checked with the default effort and timed in three processes."""
+    return by_default(line) and len(line.samples_per_restart) >= 3
+
+
+def not_in_three_near_the_fastest(file: Path) -> int:
+    """Lines within 5 % of the fastest of their shape that were checked or timed with less."""
+    passed = [one for one in results_of(file) if one.status == "passed"]
+    best: dict[tuple[str, str], float] = {}
+    for one in passed:
+        place = (one.operator, one.shape)
+        best[place] = min(one.median_us or math.inf, best.get(place, math.inf))
+    near = [
+        one for one in passed if (one.median_us or math.inf) <= 1.05 * best[one.operator, one.shape]
+    ]
+    return sum(not in_three(one) for one in near)
+
+
+def test_the_page_says_with_which_effort_lines_were_measured() -> None:
+    page, lines = page_text(), results_of(RESULTS)
+    own = [one for one in lines if one.solution in ("solscope-triton", "cublas")]
+    assert all(in_three(one) for one in own)
+    less = [sum(not by_default(one) for one in results_of(file)) for file in (RESULTS, DECODE)]
+    once = sum(by_default(one) and not in_three(one) for one in lines)
+    near = [not_in_three_near_the_fastest(file) for file in (RESULTS, DECODE)]
+    for text in (
+        f"all but {near[0]} of those within 5 % of the fastest ({near[1]} of the `decode` set)",
+        f"{once:,} more with the default effort in one process",
+        f"The other {less[0]}, and {less[1]} of the `decode` set, were checked with less",
+    ):
+        assert text in page, text
 
 
 def test_the_page_says_how_many_lines_are_noisy() -> None:
