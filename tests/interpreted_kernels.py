@@ -62,27 +62,21 @@ TORCH = {
 }
 
 
-SIGNED = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}
-UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-"""Integers by bytes, as torch and as the interpreter have them."""
-
-
 def as_torch(data: Any, dtype: Any) -> torch.Tensor:
     """The numbers that an array of the interpreter stands for."""
-    own = np.ascontiguousarray(data)
-    return torch.from_numpy(own.view(SIGNED[own.itemsize]).copy()).view(TORCH[dtype])
+    octets = np.ascontiguousarray(data).view(np.uint8)
+    return torch.from_numpy(octets.copy()).view(TORCH[dtype])
 
 
 def convert(data: Any, source: Any, target: Any, _rounding: Any) -> Any:
-    """The bits of the same numbers in another type, rounded to nearest as a GPU does."""
+    """The same numbers in another type, rounded to nearest as a GPU does."""
     numbers = as_torch(data, source)
     wanted = TORCH[target]
     if wanted.itemsize == 1:
         most = torch.finfo(wanted).max
         numbers = numbers.float().clamp(-most, most)
-    signed = torch.from_numpy(np.empty(0, SIGNED[wanted.itemsize])).dtype
-    bits = numbers.to(wanted).view(signed).numpy()
-    return bits.view(UNSIGNED[wanted.itemsize]).reshape(np.shape(data))
+    octets = numbers.to(wanted).view(torch.uint8).numpy()
+    return octets.view(interpreter._get_np_dtype(target)).reshape(np.shape(data))
 
 
 def mend() -> None:
@@ -94,8 +88,7 @@ def mend() -> None:
     def cast(self: Any, source: Any, target: Any) -> Any:
         types = source.dtype.scalar, target.scalar
         if all(one in TORCH for one in types):
-            data = convert(source.data, *types, None).view(interpreter._get_np_dtype(target))
-            return interpreter.TensorHandle(data, target.scalar)
+            return interpreter.TensorHandle(convert(source.data, *types, None), target.scalar)
         if types[1] == tl.bfloat16:
             source = plain_cast(self, source, tl.float32)
             return cast(self, source, target)
@@ -108,8 +101,6 @@ def mend() -> None:
     def set_attr(self: Any, owner: Any, name: str, value: Any) -> None:
         if name == "__index__":
             value = lambda tensor: int(tensor.handle.data.item())  # noqa: E731
-        elif name == "__bool__":
-            value = lambda tensor: bool(tensor.handle.data.all())  # noqa: E731
         set_attribute(self, owner, name, value)
 
     interpreter._convert_float = convert
