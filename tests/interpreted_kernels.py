@@ -36,19 +36,21 @@ from solscope.suite.scale import scale_down
 SHAPES = 3
 """Shapes of an operator in a suite that are tried, made small."""
 PAGES = {"q_heads": 8, "kv_heads": 2, "head_dim": 64, "block_size": 16}
-LARGER: dict[str, Axes] = {
-    "causal_conv1d": {"tokens": 100, "dim": 64, "width": 4},
-    "mla_decode_attention": {
-        "contexts": [[700, 1], [40, 1]],
-        "q_heads": 20,
-        "latent_dim": 64,
-        "rope_dim": 16,
-    },
-    "moe_align_block_size": {"tokens": 400, "top_k": 8, "block_size": 64},
-    "moe_count_and_sort": {"tokens": 400, "experts": 64, "top_k": 8},
-    "paged_attention_decode": {"contexts": [[300, 2], [700, 1]], **PAGES, "dtype": "bf16"},
-    "topk_filter": {"rows": 2, "vocabulary": 9000},
-    "unified_attention": {"sequences": [[1, 700, 2], [1, 40, 1]], **PAGES},
+LARGER: dict[str, list[Axes]] = {
+    "causal_conv1d": [{"tokens": 100, "dim": 64, "width": 4}],
+    "mla_decode_attention": [
+        {"contexts": [[700, 1], [40, 1]], "q_heads": 20, "latent_dim": 64, "rope_dim": 16}
+    ],
+    "moe_align_block_size": [{"tokens": 400, "top_k": 8, "block_size": 64}],
+    "moe_count_and_sort": [{"tokens": 400, "experts": 64, "top_k": 8}],
+    "paged_attention_decode": [{"contexts": [[300, 2], [700, 1]], **PAGES, "dtype": "bf16"}],
+    "topk_filter": [{"rows": 2, "vocabulary": 9000}],
+    "unified_attention": [
+        {"sequences": [[1, 700, 2], [1, 300, 1], [1, 40, 1]], **PAGES},
+        {"sequences": [[1, 100, 12], [1, 2500, 1], [1, 300, 4]], **PAGES},
+        {"sequences": [[3, 2300, 1], [1, 2100, 1], [4, 30, 2]], **PAGES},
+        {"sequences": [[40, 2100, 1], [1, 2100, 3], [2, 900, 1]], **PAGES},
+    ],
 }
 """Where small shapes do not reach every kernel, or every way through it."""
 TORCH = {
@@ -116,7 +118,7 @@ def shapes_of(name: str) -> list[Axes]:
         listed = [one for one in load(suite).operators if one.operator == name]
         small = [scale_down(shape.axes) for one in listed for shape in one.shapes]
         found += [axes for place, axes in enumerate(small) if axes not in small[:place]][:SHAPES]
-    return [*found, *([LARGER[name]] if name in LARGER else [])]
+    return [*found, *LARGER.get(name, [])]
 
 
 def check(name: str, run: Callable[..., Any]) -> dict[str, Any]:
@@ -148,6 +150,8 @@ def main() -> None:
     folder, *names = sys.argv[1:]
     mend()
     torch.set_num_threads(1)
+    # So that memory has NaN before it is written.
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
     sys.path.insert(0, folder)
     ran: set[Any] = set()
     launch = interpreter.InterpretedFunction.run

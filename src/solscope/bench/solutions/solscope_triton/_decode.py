@@ -1,6 +1,13 @@
-"""Decode attention over pages, the context split over programs, and the merge of the parts.
+"""Decode attention over pages: the steps of all sequences are shared out evenly, and parts merged.
 
-One program takes all query heads of one key head, so that scores are a small matrix product.
+A step is some keys of one sequence. Every program takes the same number of steps in a row, of one
+sequence or of several, so that sequences of any lengths keep all processors busy to the end. What
+it has of a sequence is the result where it has all of it, else a part. It has two parts at most: of
+the sequence that began before it, and of the one that ends after it. Which they are follows from
+the lengths, on the device: nothing is planned on the host. Where all contexts are short, a program
+has one sequence, or an even split of it, and need not look for its share.
+
+A program takes all query heads of one key head, and a few tokens: scores are a matrix product.
 """
 
 import torch
@@ -8,8 +15,138 @@ import triton
 import triton.language as tl
 
 LOG2_E = 1.4426950408889634
-KEYS = 64
-"""Keys per step."""
+KEYS = 128
+"""Keys per step, of heads of up to 128 values."""
+ROWS = 16
+"""Rows of a matrix product: query heads of a key head, times tokens."""
+WARPS = 4
+STAGES = 3
+PER_PROCESSOR = 2
+"""Programs that run beside each other on a multiprocessor; one more of heads up to 64 values."""
+TURNS = 2
+"""Programs in place of each of those, where sequences are many."""
+SHORT = 2048
+"""Keys of the longest context up to which each program has one sequence."""
+FEWEST, MOST = 256, 1024
+"""Programs of a merge: with fewer, rows are divided, with more, they get several rows."""
+
+
+@triton.jit
+def steps_in(length, queried, TOKENS: tl.constexpr, KEYS: tl.constexpr):
+    """Steps of a sequence: none where it has more tokens than a program takes, or none."""
+    return tl.where((queried > 0) & (queried <= TOKENS), tl.cdiv(length, KEYS), 0)
+
+
+@triton.jit
+def steps_of(
+    starts, lengths, sequences, TOKENS: tl.constexpr, KEYS: tl.constexpr, MANY: tl.constexpr
+):
+    """Steps of each sequence."""
+    index = tl.arange(0, MANY)
+    there = index < sequences
+    length = tl.load(lengths + index, mask=there, other=0)
+    queried = 1
+    if starts is not None:
+        queried = tl.load(starts + index + 1, mask=there, other=0)
+        queried -= tl.load(starts + index, mask=there, other=0)
+    return steps_in(length, queried, TOKENS, KEYS)
+
+
+@triton.jit
+def queries_of(starts, sequence):
+    """The first token of a sequence, and how many it has; without `starts` each has one."""
+    begin, queried = sequence, 1
+    if starts is not None:
+        begin = tl.load(starts + sequence)
+        queried = tl.load(starts + sequence + 1) - begin
+    return begin, queried
+
+
+@triton.jit
+def share_of(program, programs, steps, MANY: tl.constexpr):
+    """The steps of a program, from first to last, and the sequence of the first of them.
+
+    Also the steps before that sequence.
+    """
+    total = tl.sum(steps, 0)
+    each = tl.maximum(tl.cdiv(total, programs), 1)
+    first = program * each
+    sequence = tl.sum((tl.cumsum(steps, 0) <= first).to(tl.int32), 0)
+    before = tl.sum(tl.where(tl.arange(0, MANY) < sequence, steps, 0), 0)
+    return first, tl.minimum(first + each, total), sequence, before
+
+
+@triton.jit
+def split_of(
+    length, queried, split, TOKENS: tl.constexpr, KEYS: tl.constexpr, SPLITS: tl.constexpr
+):
+    """The steps of one of SPLITS even splits of a sequence, and how many splits have any."""
+    own = steps_in(length, queried, TOKENS, KEYS)
+    each = tl.maximum(tl.cdiv(own, SPLITS), 1)
+    first = split * each
+    return first, tl.minimum(first + each, own), tl.cdiv(own, each)
+
+
+@triton.jit
+def walk(
+    queries,
+    k,
+    v,
+    pages,
+    first,
+    last,
+    position,
+    best,
+    total,
+    result,
+    scale,
+    k_page,
+    k_slot,
+    k_dims,
+    v_page,
+    v_slot,
+    v_dims,
+    known,
+    TOKENS: tl.constexpr,
+    PAGE: tl.constexpr,
+    KEYS: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """Keys from `first` to `last`: whole steps that every token sees, or MASKED."""
+    for start in range(first, last, KEYS):
+        key = start + tl.arange(0, KEYS)
+        slot = key % PAGE
+        k_known = known[:, None]
+        v_known = known[None, :]
+        if MASKED:
+            seen = key < last
+            page = tl.load(pages + key // PAGE, mask=seen, other=0).to(tl.int64)
+            k_known = k_known & seen[None, :]
+            v_known = v_known & seen[:, None]
+        else:
+            page = tl.load(pages + key // PAGE).to(tl.int64)
+        keys = tl.load(
+            k + (page * k_page + slot * k_slot)[None, :] + k_dims[:, None], mask=k_known, other=0.0
+        )
+        scores = tl.dot(queries, keys) * scale
+        if MASKED:
+            visible = key[None, :] < last
+            if TOKENS > 1:
+                visible = visible & (key[None, :] <= position[:, None])
+            scores = tl.where(visible, scores, float("-inf"))
+        higher = tl.maximum(best, tl.max(scores, 1))
+        fixed = higher
+        if MASKED and TOKENS > 1:
+            fixed = tl.where(higher == float("-inf"), 0.0, higher)
+        shrink = tl.exp2(best - fixed)
+        weights = tl.exp2(scores - fixed[:, None])
+        total = total * shrink + tl.sum(weights, 1)
+        values = tl.load(
+            v + (page * v_page + slot * v_slot)[:, None] + v_dims[None, :], mask=v_known, other=0.0
+        )
+        result = tl.dot(weights.to(values.dtype), values, result * shrink[:, None])
+        best = higher
+    return best, total, result
 
 
 @triton.jit
@@ -18,10 +155,13 @@ def attend_kernel(
     k,
     v,
     table,
+    starts,
     lengths,
+    out,
     parts,
     sums,
     scale,
+    sequences,
     q_row,
     q_head,
     k_page,
@@ -33,112 +173,232 @@ def attend_kernel(
     v_slot,
     v_dim,
     table_row,
-    heads: tl.constexpr,
     GROUP: tl.constexpr,
+    TOKENS: tl.constexpr,
     DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     X: tl.constexpr,
     PAGE: tl.constexpr,
-    SPLITS: tl.constexpr,
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
+    MANY: tl.constexpr,
+    SPLITS: tl.constexpr,
 ):
-    sequence = tl.program_id(0)
+    program = tl.program_id(0)
     kv_head = tl.program_id(1)
-    split = tl.program_id(2)
-    length = tl.load(lengths + sequence)
-    each = tl.cdiv(tl.cdiv(length, SPLITS), KEYS) * KEYS
-    start = split * each
-    stop = tl.minimum(start + each, length)
+    if SPLITS:
+        sequence = program // SPLITS
+        before = 0
+        split = program % SPLITS
+        length = tl.load(lengths + sequence)
+        _, queried = queries_of(starts, sequence)
+        first, last, splits = split_of(length, queried, split, TOKENS, KEYS, SPLITS)
+        # A sequence without keys has one step of none.
+        last += ((splits == 0) & (split == 0) & (queried <= TOKENS)).to(tl.int32)
+    else:
+        steps = steps_of(starts, lengths, sequences, TOKENS, KEYS, MANY)
+        first, last, sequence, before = share_of(program, tl.num_programs(0), steps, MANY)
+    step = first
 
     row = tl.arange(0, ROWS)
     dim = tl.arange(0, WIDTH)
     known = dim < DIM
-    head = kv_head * GROUP + row
-    q_at = q + sequence.to(tl.int64) * q_row + head[:, None] * q_head + dim[None, :]
-    queries = tl.load(q_at, mask=(row < GROUP)[:, None] & known[None, :], other=0.0)
-
-    best = tl.full([ROWS], float("-inf"), tl.float32)
-    total = tl.zeros([ROWS], tl.float32)
-    out = tl.zeros([ROWS, WIDTH], tl.float32)
+    token = row // GROUP
+    head = kv_head * GROUP + row % GROUP
     k_dims = (dim // X) * k_group + dim % X
-    for first in range(start, stop, KEYS):
-        key = first + tl.arange(0, KEYS)
-        seen = key < stop
-        page = tl.load(table + sequence * table_row + key // PAGE, mask=seen, other=0).to(tl.int64)
-        slot = key % PAGE
-        k_at = k + page * k_page + kv_head * k_head + slot * k_slot
-        keys = tl.load(
-            k_at[None, :] + k_dims[:, None], mask=known[:, None] & seen[None, :], other=0.0
-        )
-        scores = tl.dot(queries, keys) * scale
-        scores = tl.where(seen[None, :], scores, float("-inf"))
-        higher = tl.maximum(best, tl.max(scores, 1))
-        shrink = tl.exp2(best - higher)
-        weights = tl.exp2(scores - higher[:, None])
-        total = total * shrink + tl.sum(weights, 1)
-        v_at = v + page * v_page + kv_head * v_head + slot * v_slot
-        values = tl.load(
-            v_at[:, None] + dim[None, :] * v_dim, mask=seen[:, None] & known[None, :], other=0.0
-        )
-        out = out * shrink[:, None] + tl.dot(weights.to(values.dtype), values)
-        best = higher
+    v_dims = dim * v_dim
+    k_here = k + kv_head.to(tl.int64) * k_head
+    v_here = v + kv_head.to(tl.int64) * v_head
+    while step < last:
+        length = tl.load(lengths + sequence)
+        begin, queried = queries_of(starts, sequence)
+        own = steps_in(length, queried, TOKENS, KEYS)
+        until = tl.minimum(own, last - before)
+        mine = token < tl.minimum(queried, TOKENS)
+        written = mine[:, None] & known[None, :]
+        q_at = q + (begin + token).to(tl.int64)[:, None] * q_row + head[:, None] * q_head
+        queries = tl.load(q_at + dim[None, :], mask=written, other=0.0)
+        position = tl.where(mine, length - queried + token, 0)
+        pages = table + sequence.to(tl.int64) * table_row
 
-    safe = tl.where(total > 0, total, 1.0)
-    place = (sequence.to(tl.int64) * heads + head) * SPLITS + split
-    written = (row < GROUP)[:, None] & known[None, :]
-    tl.store(parts + place[:, None] * DIM + dim[None, :], out / safe[:, None], mask=written)
-    lse = tl.where(total > 0, best + tl.log2(safe), float("-inf"))
-    tl.store(sums + place, lse, mask=row < GROUP)
+        best = tl.full([ROWS], float("-inf"), tl.float32)
+        total = tl.zeros([ROWS], tl.float32)
+        result = tl.zeros([ROWS, WIDTH], tl.float32)
+        start = (step - before) * KEYS
+        stop = tl.minimum(until * KEYS, length)
+        whole = tl.maximum(tl.minimum(stop, length - queried + 1) // KEYS * KEYS, start)
+        best, total, result = walk(
+            queries, k_here, v_here, pages, start, whole, position, best, total, result, scale,
+            k_page, k_slot, k_dims, v_page, v_slot, v_dims, known, TOKENS, PAGE, KEYS, False,
+        )  # fmt: skip
+        best, total, result = walk(
+            queries, k_here, v_here, pages, whole, stop, position, best, total, result, scale,
+            k_page, k_slot, k_dims, v_page, v_slot, v_dims, known, TOKENS, PAGE, KEYS, True,
+        )  # fmt: skip
+
+        safe = tl.where(total > 0, total, 1.0)
+        result = result / safe[:, None]
+        if (step == before) & (until == own) & ((own > 0) | (SPLITS > 0)):
+            at = (begin + token).to(tl.int64) * (tl.num_programs(1) * GROUP) + head
+            to = out + at[:, None] * DIM + dim[None, :]
+            tl.store(to, result.to(out.dtype.element_ty), mask=written)
+        elif until > 0:
+            part = program * 2 + (step > first).to(tl.int32)
+            at = (part * tl.num_programs(1) + kv_head).to(tl.int64) * ROWS + row
+            tl.store(parts + at[:, None] * DIM + dim[None, :], result, mask=written)
+            lse = tl.where(total > 0, best + tl.log2(safe), float("-inf"))
+            tl.store(sums + at, lse, mask=mine)
+        step = last if SPLITS else before + until
+        before += own
+        sequence += 1
 
 
 @triton.jit
 def merge_kernel(
     parts,
     sums,
+    starts,
+    lengths,
     out,
+    sequences,
+    programs,
+    heads,
+    GROUP: tl.constexpr,
+    TOKENS: tl.constexpr,
     DIM: tl.constexpr,
     WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    KEYS: tl.constexpr,
+    MANY: tl.constexpr,
+    PARTS: tl.constexpr,
+    EACH: tl.constexpr,
     SPLITS: tl.constexpr,
-    SPLITS_UP: tl.constexpr,
 ):
-    row = tl.program_id(0).to(tl.int64)
-    dim = tl.arange(0, WIDTH)
-    split = tl.arange(0, SPLITS_UP)
-    lse = tl.load(sums + row * SPLITS + split, mask=split < SPLITS, other=float("-inf"))
-    best = tl.max(lse, 0)
-    weights = tl.where(lse == float("-inf"), 0.0, tl.exp2(lse - best))
-    every = tl.load(
-        parts + (row * SPLITS + split)[:, None] * DIM + dim[None, :],
-        mask=(split < SPLITS)[:, None] & (dim < DIM)[None, :],
-        other=0.0,
-    )
-    every = tl.where(weights[:, None] > 0, every, 0.0)
-    total = tl.sum(weights, 0)
-    mixed = tl.sum(every * weights[:, None], 0) / tl.where(total > 0, total, 1.0)
-    tl.store(out + row * DIM + dim, mixed.to(out.dtype.element_ty), mask=dim < DIM)
+    """Rows of one sequence that several programs had parts of, or that has no keys."""
+    sequence = tl.program_id(0)
+    begin, queried = queries_of(starts, sequence)
+    if (queried > TOKENS) | (queried == 0):
+        return
+    if SPLITS:
+        length = tl.load(lengths + sequence)
+        _, _, splits = split_of(length, queried, 0, TOKENS, KEYS, SPLITS)
+        if splits <= 1:
+            return
+        own, each, before = 1, 1, 0
+        first = sequence * SPLITS
+        last = first + splits - 1
+    else:
+        steps = steps_of(starts, lengths, sequences, TOKENS, KEYS, MANY)
+        index = tl.arange(0, MANY)
+        before = tl.sum(tl.where(index < sequence, steps, 0), 0)
+        own = tl.sum(tl.where(index == sequence, steps, 0), 0)
+        each = tl.maximum(tl.cdiv(tl.sum(steps, 0), programs), 1)
+        first = before // each
+        last = (before + own - 1) // each
+        if (own > 0) & (first == last):
+            return
+    dim = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+    kv_heads = tl.cdiv(heads, GROUP)
+    rows = queried * heads
+    for place in range(tl.program_id(1) * EACH, tl.minimum(tl.program_id(1) * EACH + EACH, rows)):
+        head = place % heads
+        row = place // heads * GROUP + head % GROUP
+        best = float("-inf")
+        total = 0.0
+        result = tl.zeros([WIDTH], tl.float32)
+        if own > 0:
+            for start in range(first, last + 1, PARTS):
+                program = start + tl.arange(0, PARTS)
+                there = program <= last
+                part = program * 2 + (program * each < before).to(tl.int32)
+                at = (part * kv_heads + head // GROUP).to(tl.int64) * ROWS + row
+                lse = tl.load(sums + at, mask=there, other=float("-inf"))
+                # A token may see nothing in a part; it sees itself in one of them.
+                higher = tl.maximum(best, tl.max(lse, 0))
+                fixed = tl.where(higher == float("-inf"), 0.0, higher)
+                weights = tl.exp2(lse - fixed)
+                shrink = tl.exp2(best - fixed)
+                every = tl.load(
+                    parts + at[:, None] * DIM + dim[None, :],
+                    mask=there[:, None] & (dim < DIM)[None, :],
+                    other=0.0,
+                )
+                result = result * shrink + tl.sum(every * weights[:, None], 0)
+                total = total * shrink + tl.sum(weights, 0)
+                best = higher
+        result = result / tl.where(total > 0, total, 1.0)
+        to = out + (begin.to(tl.int64) * heads + place) * DIM + dim
+        tl.store(to, result.to(out.dtype.element_ty), mask=dim < DIM)
 
 
-def splits_for(programs: int, longest: int, device: torch.device) -> int:
-    """Parts of the context, so that all SMs have work and no part is under 256 keys."""
-    processors = 16
-    if device.type == "cuda":
-        processors = torch.cuda.get_device_properties(device).multi_processor_count
-    wanted = -(-4 * processors // max(1, programs))
-    return max(1, min(wanted, -(-longest // 256), 64))
+def processors(device: torch.device) -> int:
+    """Multiprocessors of the device."""
+    if device.type != "cuda":
+        return 16
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def merge(parts: torch.Tensor, sums: torch.Tensor, out: torch.Tensor) -> None:
-    """[rows, splits, dim] in fp32 with their log2 sums, into out [rows, dim]."""
-    rows, splits, dim = parts.shape
-    merge_kernel[(rows,)](
+def programs_for(
+    at_once: int, heads: int, sequences: int, longest: int, keys: int, *, turns: int = 1
+) -> int:
+    """Programs per key head: as many as run at once, unless there are fewer steps.
+
+    Where each of these has more than one sequence, `turns` times as many: a program waits for the
+    first keys of every sequence, and shorter ones do not all wait and end together.
+    """
+    if sequences * heads > at_once:
+        at_once *= turns
+    return max(1, min(at_once // heads, sequences * -(-longest // keys)))
+
+
+def room_for_parts(
+    programs: int, kv_heads: int, rows: int, dim: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two parts for each program, and the logarithms of their sums."""
+    parts = torch.empty(programs * 2 * kv_heads * rows, dim, dtype=torch.float32, device=device)
+    return parts, torch.empty(len(parts), dtype=torch.float32, device=device)
+
+
+def merge(
+    parts: torch.Tensor,
+    sums: torch.Tensor,
+    starts: torch.Tensor | None,
+    lengths: torch.Tensor,
+    out: torch.Tensor,
+    programs: int,
+    *,
+    group: int,
+    tokens: int,
+    rows: int,
+    keys: int,
+    splits: int = 0,
+) -> None:
+    """Write rows of `out` [tokens, heads, dim] of which programs have parts, and empty ones."""
+    heads, dim = out.shape[1:]
+    sequences = len(lengths)
+    width, rows_out = triton.next_power_of_2(dim), sequences * tokens * heads
+    while rows_out * dim < FEWEST * width and width > 32:
+        width //= 2
+    each = min(max(rows_out // MOST, 1), 16)
+    merge_kernel[(sequences, triton.cdiv(tokens * heads, each), triton.cdiv(dim, width))](
         parts,
         sums,
+        starts,
+        lengths,
         out,
+        sequences,
+        programs,
+        heads,
+        GROUP=group,
+        TOKENS=tokens,
         DIM=dim,
-        WIDTH=triton.next_power_of_2(dim),
+        WIDTH=width,
+        ROWS=rows,
+        KEYS=keys,
+        MANY=triton.next_power_of_2(sequences),
+        PARTS=min(triton.next_power_of_2(splits or 64), 4096 // width),
+        EACH=each,
         SPLITS=splits,
-        SPLITS_UP=triton.next_power_of_2(splits),
         num_warps=4,
     )
 
@@ -148,49 +408,70 @@ def decode(
     k: torch.Tensor,
     v: torch.Tensor,
     table: torch.Tensor,
+    starts: torch.Tensor | None,
     lengths: torch.Tensor,
     longest: int,
     scale: float,
+    out: torch.Tensor,
     *,
     kv_heads: int,
     page: int,
     k_strides: tuple[int, int, int, int],
     v_strides: tuple[int, int, int, int],
     x: int,
-) -> torch.Tensor:
-    """q [n, heads, dim]; strides of k by page, head, slot and group of x values; of v by dim."""
-    sequences, heads, dim = q.shape
+    tokens: int = 1,
+) -> None:
+    """Attention of the last tokens of sequences, where they are `tokens` at most, into `out`.
+
+    q [n, heads, dim]; strides of k by page, head, slot and group of x values; of v by dim.
+    """
+    if not len(lengths):
+        return
+    _, heads, dim = q.shape
     group = heads // kv_heads
-    splits = splits_for(sequences * kv_heads, longest, q.device)
-    parts = torch.empty(sequences * heads, splits, dim, dtype=torch.float32, device=q.device)
-    sums = torch.empty(sequences * heads, splits, dtype=torch.float32, device=q.device)
+    rows = max(ROWS, triton.next_power_of_2(group * tokens))
     width = triton.next_power_of_2(dim)
-    attend_kernel[(sequences, kv_heads, splits)](
+    keys = KEYS if width <= 128 else KEYS // 2
+    at_once = (PER_PROCESSOR + (width <= 64)) * processors(q.device)
+    splits = 0
+    if longest <= SHORT:
+        splits = max(1, min(-(-at_once // (len(lengths) * kv_heads)), -(-longest // keys)))
+        programs = len(lengths) * splits
+    else:
+        programs = programs_for(at_once, kv_heads, len(lengths), longest, keys, turns=TURNS)
+    parts, sums = room_for_parts(programs, kv_heads, rows, dim, q.device)
+    attend_kernel[(programs, kv_heads)](
         q,
         k,
         v,
         table,
+        starts,
         lengths,
+        out,
         parts,
         sums,
         scale * LOG2_E,
+        len(lengths),
         q.stride(0),
         q.stride(1),
         *k_strides,
         *v_strides,
         table.stride(0),
-        heads=heads,
         GROUP=group,
+        TOKENS=tokens,
         DIM=dim,
         WIDTH=width,
         X=x,
         PAGE=page,
+        ROWS=rows,
+        KEYS=keys,
+        MANY=triton.next_power_of_2(len(lengths)),
         SPLITS=splits,
-        ROWS=max(16, triton.next_power_of_2(group)),
-        KEYS=KEYS,
-        num_warps=4,
-        num_stages=3 if width <= 128 else 2,
+        num_warps=WARPS,
+        num_stages=STAGES,
     )
-    out = torch.empty_like(q)
-    merge(parts, sums, out.view(-1, dim))
-    return out
+    if splits != 1:
+        merge(
+            parts, sums, starts, lengths, out, programs,
+            group=group, tokens=tokens, rows=rows, keys=keys, splits=splits,
+        )  # fmt: skip

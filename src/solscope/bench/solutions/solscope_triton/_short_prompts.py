@@ -505,10 +505,10 @@ def short_kernel(
 
 
 def fits(q: torch.Tensor, k_cache: torch.Tensor, sequences: int, longest_k: int) -> bool:
-    """Whether the keys of every sequence stay on the chip and all processors have work."""
+    """Whether the keys of every sequence stay on the chip and half of all processors have work."""
     dim, kv_heads = q.shape[2], k_cache.shape[2]
     processors = torch.cuda.get_device_properties(q.device).multi_processor_count
-    return longest_k <= ON_CHIP and dim in (64, 128) and sequences * kv_heads >= processors
+    return longest_k <= ON_CHIP and dim in (64, 128) and 2 * sequences * kv_heads >= processors
 
 
 def attention(

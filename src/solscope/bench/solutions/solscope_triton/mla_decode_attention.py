@@ -1,10 +1,18 @@
-"""Decode attention on latent rows: 16 heads per program read each row once as key and value."""
+"""Decode attention on latent rows: 16 heads per program read each row once as key and value.
+
+On Hopper contexts that are not short take the kernel of `_latent.py`.
+"""
 
 import torch
 import triton
 import triton.language as tl
-from _decode import LOG2_E, merge, splits_for
 
+try:
+    from _latent import attention, supports
+except ImportError:  # A Triton without Gluon.
+    supports = None
+
+LOG2_E = 1.4426950408889634
 HEADS = 16
 SHORT = 512
 """Rows of a context up to which programs get few of them, so that many read at once."""
@@ -77,6 +85,57 @@ def latent_kernel(
     tl.store(sums + place, tl.where(total > 0, best + tl.log2(safe), float("-inf")), mask=valid)
 
 
+@triton.jit
+def merge_kernel(
+    parts,
+    sums,
+    out,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    SPLITS: tl.constexpr,
+    SPLITS_UP: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)
+    dim = tl.arange(0, WIDTH)
+    split = tl.arange(0, SPLITS_UP)
+    lse = tl.load(sums + row * SPLITS + split, mask=split < SPLITS, other=float("-inf"))
+    best = tl.max(lse, 0)
+    weights = tl.where(lse == float("-inf"), 0.0, tl.exp2(lse - best))
+    every = tl.load(
+        parts + (row * SPLITS + split)[:, None] * DIM + dim[None, :],
+        mask=(split < SPLITS)[:, None] & (dim < DIM)[None, :],
+        other=0.0,
+    )
+    every = tl.where(weights[:, None] > 0, every, 0.0)
+    total = tl.sum(weights, 0)
+    mixed = tl.sum(every * weights[:, None], 0) / tl.where(total > 0, total, 1.0)
+    tl.store(out + row * DIM + dim, mixed.to(out.dtype.element_ty), mask=dim < DIM)
+
+
+def splits_for(programs: int, longest: int, device: torch.device) -> int:
+    """Parts of the context, so that all SMs have work and no part is under 256 keys."""
+    processors = 16
+    if device.type == "cuda":
+        processors = torch.cuda.get_device_properties(device).multi_processor_count
+    wanted = -(-4 * processors // max(1, programs))
+    return max(1, min(wanted, -(-longest // 256), 64))
+
+
+def merge(parts: torch.Tensor, sums: torch.Tensor, out: torch.Tensor) -> None:
+    """[rows, splits, dim] in fp32 with their log2 sums, into out [rows, dim]."""
+    rows, splits, dim = parts.shape
+    merge_kernel[(rows,)](
+        parts,
+        sums,
+        out,
+        DIM=dim,
+        WIDTH=triton.next_power_of_2(dim),
+        SPLITS=splits,
+        SPLITS_UP=triton.next_power_of_2(splits),
+        num_warps=4,
+    )
+
+
 def division(programs: int, longest: int, device: torch.device) -> tuple[int, int, int]:
     """Parts of the context, rows per step, and warps."""
     if longest > SHORT:
@@ -95,6 +154,8 @@ def run(
     softmax_scale: float,
 ) -> torch.Tensor:
     """Attention of one query per sequence."""
+    if supports is not None and max_seq_len > SHORT and supports(q, kv_cache, latent_dim):
+        return attention(q, kv_cache, block_table, seq_lens, max_seq_len, softmax_scale)
     sequences, heads, width = q.shape
     groups = -(-heads // HEADS)
     splits, keys, warps = division(sequences * groups, max_seq_len, q.device)

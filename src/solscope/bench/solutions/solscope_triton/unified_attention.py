@@ -1,4 +1,6 @@
-"""Paged causal attention: blocks of queries times all heads of one key head; decode is split.
+"""Paged causal attention: blocks of queries times all heads of one key head.
+
+Sequences with a token or a few are decoded, alone or beside prompts, by `_decode.py`.
 
 Keys that every query of a block sees need no mask; only the tiles at the diagonal have one. On
 Hopper the prompts of most models take the kernels of `_hopper.py` and `_short_prompts.py`.
@@ -7,7 +9,7 @@ Hopper the prompts of most models take the kernels of `_hopper.py` and `_short_p
 import torch
 import triton
 import triton.language as tl
-from _decode import LOG2_E, decode
+from _decode import LOG2_E, ROWS, decode, processors
 
 try:
     import _short_prompts as short_prompts
@@ -86,6 +88,7 @@ def prefill_kernel(
     PAGE: tl.constexpr,
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
+    FEW: tl.constexpr,
 ):
     TOKENS: tl.constexpr = ROWS // GROUP
     # long rows first
@@ -104,7 +107,7 @@ def prefill_kernel(
     begin = tl.load(starts + sequence)
     queried = tl.load(starts + sequence + 1) - begin
     first_token = (block - (begin // TOKENS + sequence)) * TOKENS
-    if first_token >= queried:
+    if (first_token >= queried) | (queried <= FEW):
         return
     length = tl.load(lengths + sequence)
     offset = length - queried
@@ -157,37 +160,48 @@ def run(
     page, kv_heads = k_cache.shape[1:3]
     sequences, group = len(seqused_k), heads // kv_heads
     strides = k_cache.stride()
-    if max_seqlen_q == 1 and tokens == sequences:
+    out = torch.empty_like(q)
+    few = max(1, ROWS // group)
+    prompts = max_seqlen_q > few
+    hopper = prompts and supports is not None and supports(q, k_cache, v_cache)
+    if hopper and short_prompts.fits(q, k_cache, sequences, max_seqlen_k):
+        return short_prompts.attention(
+            q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, softmax_scale
+        )
+    mixed = sequences * max_seqlen_q > 4 * tokens
+    if mixed or not prompts:
         by_head = (strides[0], strides[2], strides[1])
-        return decode(
+        decode(
             q,
             k_cache,
             v_cache,
             block_table,
+            None if max_seqlen_q == 1 and tokens == sequences else cu_seqlens_q,
             seqused_k,
             max_seqlen_k,
             softmax_scale,
+            out,
             kv_heads=kv_heads,
             page=page,
             k_strides=(*by_head, 0),
             v_strides=(*by_head, 1),
             x=triton.next_power_of_2(dim),
+            tokens=min(few, max_seqlen_q),
         )
-    hopper = supports is not None and supports(q, k_cache, v_cache)
-    if hopper and short_prompts.fits(q, k_cache, sequences, max_seqlen_k):
-        return short_prompts.attention(
-            q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, softmax_scale
-        )
-    # Blocks are counted by the longest prompt: not where most are much shorter.
-    if hopper and sequences * max_seqlen_q <= 4 * tokens:
+        if not prompts:
+            return out
+    # Blocks are counted by the longest prompt: not where most are much shorter. And a few short
+    # ones end before copies are under way.
+    if hopper and not mixed and max_seqlen_k > short_prompts.ON_CHIP:
         return attention(
             q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, max_seqlen_q, softmax_scale
         )
     width = triton.next_power_of_2(dim)
-    rows = 128 if width <= 128 else 64
+    wide = width > 128
+    many = tokens * heads >= 128 * processors(q.device)
+    rows = 128 if width <= 64 or (wide and many) else 64
     rows = max(min(rows, triton.next_power_of_2(max_seqlen_q * group)), 16)
     rows = max(rows, triton.next_power_of_2(group))
-    out = torch.empty_like(q)
     blocks = tokens // (rows // group) + sequences
     prefill_kernel[(kv_heads, blocks)](
         q,
@@ -210,8 +224,9 @@ def run(
         WIDTH=width,
         PAGE=page,
         ROWS=rows,
-        KEYS=64 if width <= 128 else 32,
+        KEYS=64,
+        FEW=few if mixed else 0,
         num_warps=8 if rows == 128 else 4,
-        num_stages=3 if width <= 128 else 2,
+        num_stages=2 if wide else 3,
     )
     return out
