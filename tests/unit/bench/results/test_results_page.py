@@ -410,7 +410,8 @@ def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
     lines = results_of(RESULTS)
     earlier = {(one.operator, one.shape, one.solution): one for one in results_of(EARLIER)}
     last = [one for one in lines if "graph-v1" not in one.methods]
-    before = min(one.run["time"] for one in last)
+    others = Counter(one.solution for one in lines if one not in last)
+    recent = [one for one in last if one.run["time"].startswith("2026-11-17")]
     pairs = [(earlier.get((one.operator, one.shape, one.solution)), one) for one in last]
     medians = [(old.by("graph"), new.by("graph")) for old, new in pairs if old is not None]
     longer = sorted(
@@ -422,12 +423,16 @@ def test_the_page_says_which_lines_are_of_the_last_runs() -> None:
     page = page_text()
     for text in (
         f"{len(last):,} lines are of the last runs",
-        f"{sum(one.run['time'] == before for one in last)} of these lines still met the check",
-        f"The other {len(lines) - len(last)} and the `decode` set",
+        f"{len(recent):,} of them are of 2026-11-17",
+        f"{sum(in_three(one) for one in recent)} of those in three processes",
+        f"The other {others.total()} are of 2026-11-15",
+        f"{others['torch-compile']} of `torch-compile`, {others['torch-eager']} of `torch-eager` "
+        f"and {others['fla']} of `fla`",
         f"{middle} longer in the middle of {len(longer):,} pairs",
         f"`results/bench/h200-checks.jsonl`, {len(results_of(CHECKS))} lines",
     ):
-        assert text in page
+        assert text in page, text
+    assert all(one.run["time"].startswith("2026-11-17") for one in results_of(DECODE))
     assert longer[int(0.95 * len(longer))] >= 1.25
 
 
