@@ -8,15 +8,20 @@ which kernels of the files did not run. Kernels in Gluon are not interpreted.
 What the interpreter of Triton 3.6 gets wrong is mended here: NumPy no longer takes an array of one
 element for a number, numbers of 8 and 16 bits are not rounded to nearest, and products of bf16 are
 those of the bits. torch does the conversions instead.
+
+What it does again and again is done once: the language is set up for the interpreter at the first
+call of a function and stays so, and a reduction by a function of ours combines many values at once.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +116,50 @@ def mend() -> None:
     interpreter._LangPatchScope.set_attr = set_attr
 
 
+def hasten() -> None:
+    """Leave out what the interpreter repeats."""
+    patch = interpreter._patch_lang
+    plain_reduce = interpreter.ReduceOps.generic_reduce
+    plain_dtype = interpreter._get_np_dtype
+    patched: set[str] = set()
+    dtypes: dict[str, Any] = {}
+
+    def patch_once(function: Any) -> Any:
+        modules = filter(inspect.ismodule, function.__globals__.values())
+        names = {module.__name__ for module in modules if module in (tl, tl.core)}
+        if not names or not names <= patched:
+            patch(function)
+            patched.update(names)
+        return interpreter._LangPatchScope()
+
+    def reduce(self: Any, given: tuple[Any, ...]) -> Any:
+        if self.axis is None or self.keep_dims:
+            return plain_reduce(self, given)
+        data = [np.moveaxis(one.handle.data, self.axis, 0) for one in given]
+        types = [one.dtype for one in given]
+        while len(data[0]) > 1:  # A power of two: neighbors are combined, in their order.
+            sides = [one[side::2] for side in (0, 1) for one in data]
+            tensors = map(self.to_tensor, sides, types * 2)
+            combined = self.combine_fn.fn(*tensors)
+            combined = combined if isinstance(combined, tuple) else (combined,)
+            data = [one.handle.data for one in combined]
+        return [self.to_tensor(one[0], dtype) for one, dtype in zip(data, types, strict=True)]
+
+    def dtype_of(type_: Any) -> Any:
+        name = type_.scalar.name
+        if name not in dtypes:
+            dtypes[name] = plain_dtype(type_)
+        return dtypes[name]
+
+    # Without `debug`, what is computed to find overflows is not looked at.
+    builder = interpreter.interpreter_builder
+    assert not builder.options.debug
+    builder.options = replace(builder.options, sanitize_overflow=False)
+    interpreter._patch_lang = patch_once
+    interpreter.ReduceOps.generic_reduce = reduce
+    interpreter._get_np_dtype = dtype_of
+
+
 def shapes_of(name: str) -> list[Axes]:
     """Different small shapes of an operator in the suites, and larger ones."""
     found: list[Axes] = []
@@ -149,6 +198,7 @@ def kernels(folder: Path) -> dict[str, Any]:
 def main() -> None:
     folder, *names = sys.argv[1:]
     mend()
+    hasten()
     torch.set_num_threads(1)
     # So that memory has NaN before it is written.
     torch._C._set_deterministic_algorithms(True, warn_only=True)

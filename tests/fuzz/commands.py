@@ -205,13 +205,20 @@ def damaged(name: str, rng: random.Random, folder: Path) -> dict[str, Path]:
 
 def shortened(data: bytes, rng: random.Random, count: int | None = None) -> bytes:
     """A trace of events that begin one after the other, whatever kind they are of."""
-    document = json.loads(data)
+    document, by_time = _by_time(data)
     events = document["traceEvents"]
-    by_time = sorted(range(len(events)), key=lambda at: _begin(events[at]))
     count = count or rng.choice(EVENTS)
     begin = rng.randrange(max(1, len(events) - count))
-    document["traceEvents"] = [events[at] for at in sorted(by_time[begin : begin + count])]
-    return json.dumps(document).encode()
+    kept = [events[at] for at in sorted(by_time[begin : begin + count])]
+    return json.dumps({**document, "traceEvents": kept}).encode()
+
+
+@cache
+def _by_time(data: bytes) -> tuple[dict[str, Any], list[int]]:
+    """A trace, and the places of its events in the order in which they begin."""
+    document = json.loads(data)
+    events = document["traceEvents"]
+    return document, sorted(range(len(events)), key=lambda at: _begin(events[at]))
 
 
 def _begin(event: dict[str, Any]) -> float:
