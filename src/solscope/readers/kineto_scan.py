@@ -242,6 +242,7 @@ class PythonScanner:
         runs = [(0, len(begins) - 1)]
         while runs and self._state == self._event:
             first, last = runs.pop()
+            self._at = self._after_commas()
             first = max(first, bisect_right(begins, self._at) - 1)
             if first >= last:
                 continue

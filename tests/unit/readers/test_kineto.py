@@ -21,7 +21,8 @@ from solscope.readers.base import Head, ReadOptions
 from solscope.readers.kineto import READER
 from solscope.readers.kineto_columns import NULL
 from solscope.readers.kineto_core import TraceScanner
-from solscope.readers.kineto_scan import PythonScanner
+from solscope.readers.kineto_lenient import read_event
+from solscope.readers.kineto_scan import FEW_EVENTS, PythonScanner
 from solscope.readers.kineto_scanning import new_scanner
 
 pytestmark = pytest.mark.usefixtures("core")
@@ -800,6 +801,25 @@ def test_the_peer_of_a_send_is_its_target_and_of_a_receive_its_source(read: Read
     send = kernel("nccl", **{"Collective name": "send", "Src Rank": 1, "Dst Rank": 2})
     receive = kernel("nccl", **{"Collective name": "recv", "Src Rank": 1})
     assert read({"traceEvents": [send, receive]}).events["peer"].to_list() == [2, 1]
+
+
+def test_a_damaged_event_does_not_slow_down_those_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scanner in Python reads events one by one near the damage only."""
+    alone = []
+
+    def noted(text: bytes, offset: int) -> tuple[Any, int]:
+        alone.append(offset)
+        return read_event(text, offset)
+
+    monkeypatch.setattr("solscope.readers.kineto_scan.read_event", noted)
+    events = [raw_kernel(f"k{index}") for index in range(1000)]
+    events[100] = events[100].replace(b'"dur"', b"dur")
+    scanner = PythonScanner()
+    scanner.feed(trace(*events))
+    scanner.finish()
+    assert (scanner.stats()["events"], scanner.stats()["damaged"]) == (1000, 1)
+    assert len(scanner.take()["name"]) == 999
+    assert len(alone) <= 2 * FEW_EVENTS
 
 
 def test_a_scanner_of_another_version_is_refused() -> None:
