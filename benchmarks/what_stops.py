@@ -2,7 +2,8 @@
 
 For each of the operators that take most of production's time: one call of the fastest solution
 measured, of those that need no package beside PyTorch, at the shape that takes most of its time.
-Counters are of the longest kernel, with all caches flushed before it and clocks left alone.
+Counters are of the longest kernel, with all caches flushed before it and clocks left alone. With
+`--level`, the same of lines that are named: where two solutions take the same time, both.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ def picks(results: Path) -> list[dict[str, Any]]:
         if before is None or _spent(line) > _spent(before):
             heaviest[line["operator"]] = line
     return sorted(heaviest.values(), key=lambda line: -line["importance"])[:OPERATORS]
+
+
+def named(results: Path, names: list[str]) -> list[dict[str, Any]]:
+    """The lines of these names: OPERATOR/SHAPE/SOLUTION."""
+    lines = map(json.loads, results.read_text().splitlines())
+    found = {f"{one['operator']}/{one['shape']}/{one['solution']}": one for one in lines}
+    return [found[name] for name in names]
 
 
 def _spent(line: dict[str, Any]) -> float:
@@ -138,10 +146,8 @@ def reason(
 def summed_up(line: dict[str, Any], call: list[dict[str, Any]], processors: int) -> dict[str, Any]:
     """A call beside its line of the results, with the counters of its longest kernel."""
     longest = max(call, key=lambda launch: launch[TIME])
-    busy = {
-        unit: longest.get(name, longest.get(OTHER_TENSOR, 0.0) if unit == "tensor cores" else 0.0)
-        for unit, name in UNITS.items()
-    }
+    other = {"tensor cores": longest.get(OTHER_TENSOR, 0.0)}
+    busy = {unit: round(longest.get(name, other.get(unit, 0.0)), 1) for unit, name in UNITS.items()}
     stalls = {found[1]: longest[name] for name in longest if (found := STALLED.match(name))}
     programs = int(longest[PROGRAMS]) if PROGRAMS in longest else None
     return {
@@ -157,7 +163,7 @@ def summed_up(line: dict[str, Any], call: list[dict[str, Any]], processors: int)
         "kernel_us": round(longest[TIME], 3),
         "programs": programs,
         "occupancy_pct": longest.get(OCCUPANCY),
-        "busy_pct": {unit: round(value, 1) for unit, value in busy.items()},
+        "busy_pct": busy,
         "stalls": stalls,
         "reason": reason(busy, programs, stalls, processors),
     }
@@ -167,12 +173,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, help="what `solscope bench run` wrote")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--level", metavar="OPERATOR/SHAPE/SOLUTION", action="append", default=[])
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         child(options.results)
         return
-    chosen = picks(options.results)
+    heaviest = picks(options.results)
+    chosen = heaviest + named(options.results, options.level)
     with tempfile.TemporaryDirectory() as folder:
         asked = [asked_of(line, Path(folder)) for line in chosen]
         # Compiled beside each other first: under Nsight Compute it is one after the other.
@@ -186,10 +194,11 @@ def main() -> None:
     about = {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "command": f"python benchmarks/what_stops.py {options.results.name} "
-        f"-o {options.output.name}",
+        f"-o {options.output.name}{''.join(f' --level {name}' for name in options.level)}",
         "device": chosen[0]["device"],
         "results": sorted({line["run"]["time"] for line in chosen}),
-        "operators": found,
+        "operators": found[: len(heaviest)],
+        "level": found[len(heaviest) :],
     }
     options.output.write_text(json.dumps(about, indent=1) + "\n")
 
