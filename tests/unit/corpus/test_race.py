@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from solscope.corpus.store import Corpus, create_corpus, open_corpus
 from tests.unit.corpus.traces import write_trace
 
 WRITER = """
+import json
 import sys
 from solscope.corpus.ingest import add, extract
 from solscope.corpus.maintenance.compaction import compact
@@ -27,14 +31,16 @@ def wait():
     sys.stdin.readline()
 
 if __name__ == "__main__":
-    store, own, same, *late = sys.argv[1:]
-    corpus = open_corpus(store)
-    wait()
-    add.add_profiles(corpus, [own, same], workers=1)
-    wait()
-    if late:
-        add.add_profiles(corpus, late, workers=1)
-    compact(corpus)
+    while trial := sys.stdin.readline():
+        store, own, same, *late = json.loads(trial)
+        corpus = open_corpus(store)
+        wait()
+        add.add_profiles(corpus, [own, same], workers=1)
+        wait()
+        if late:
+            add.add_profiles(corpus, late, workers=1)
+        compact(corpus)
+        print("done", flush=True)
 """
 EARLIER = 15
 """Batches that the store has before: with one more, a compaction has something to join."""
@@ -52,55 +58,62 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return corpus
 
 
-def race(folder: Path, store: Corpus, writers: int) -> None:
+@contextmanager
+def started(folder: Path, count: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """Writers for all trials: a process takes longer to start than a trial does."""
+    script = folder / "writer.py"
+    script.write_text(WRITER)
+    pipe = subprocess.PIPE
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen([sys.executable, str(script)], stdin=pipe, stdout=pipe, text=True)
+            )
+            for _ in range(count)
+        ]
+        yield processes
+        for process in processes:
+            process.communicate()
+    assert [process.returncode for process in processes] == [0] * count
+
+
+def tell(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def expect(processes: list[subprocess.Popen[str]], line: str) -> None:
+    """Wait until all say so, however long that takes."""
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{line}\n"
+
+
+def race(processes: list[subprocess.Popen[str]], corpus: Corpus, files: list[str]) -> None:
     """All add at once, a file of their own and one that all have; then all compact at once.
 
     One of them adds another file while the others compact.
     """
-    corpus = open_corpus(shutil.copytree(store.url, folder / "store"))
-    script = folder / "writer.py"
-    script.write_text(WRITER)
-    same, late, *own = (
-        str(write_trace(folder / f"w{at}.json", gemm_us=100 + at)) for at in range(writers + 2)
-    )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), corpus.url, file, same, *([late] if not at else [])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for at, file in enumerate(own)
-    ]
+    same, late, *own = files
+    for at, (process, file) in enumerate(zip(processes, own, strict=True)):
+        tell(process, json.dumps([corpus.url, file, same, *([late] if not at else [])]))
     for _ in ("add", "compact"):
-        start_together(processes)
-    for process in processes:
-        process.communicate()
-    assert [process.returncode for process in processes] == [0] * writers
-    check(corpus, {same, late, *own}, folder)
+        expect(processes, "ready")
+        for process in processes:
+            tell(process, "go")
+    expect(processes, "done")
 
 
-def start_together(processes: list[subprocess.Popen[str]]) -> None:
-    """Wait until all are ready, however long that takes, and let them go on."""
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-
-
-def check(corpus: Corpus, files: set[str], folder: Path) -> None:
+def check(corpus: Corpus, files: list[str], alone: Corpus) -> None:
     """Each file is there once, with its rows; answers are those of a store with one writer."""
     profiles = corpus.profiles()
     assert profiles.height == EARLIER + len(files)
-    assert files <= set(profiles["file"].to_list())
+    assert set(files) <= set(profiles["file"].to_list())
+    assert set(profiles["file"].to_list()) == set(alone.profiles()["file"].to_list())
     assert corpus.table("times").collect().height == ROWS * profiles.height
     checked = verify(corpus)
     assert (checked.problems, checked.doubled_profiles) == ([], 0)
-    alone = create_corpus(folder / "alone")
-    add_profiles(alone, profiles["file"].to_list(), workers=1)
     assert importance(corpus) == importance(alone)
 
 
@@ -109,7 +122,13 @@ def check(corpus: Corpus, files: set[str], folder: Path) -> None:
 def test_processes_that_add_and_compact_at_once(
     tmp_path: Path, store: Corpus, writers: int, trials: int
 ) -> None:
-    for trial in range(trials):
-        folder = tmp_path / str(trial)
-        folder.mkdir()
-        race(folder, store, writers)
+    files = [
+        str(write_trace(tmp_path / f"w{at}.json", gemm_us=100 + at)) for at in range(writers + 2)
+    ]
+    alone = create_corpus(tmp_path / "alone")
+    add_profiles(alone, [*store.profiles()["file"].to_list(), *files], workers=1)
+    with started(tmp_path, writers) as processes:
+        for trial in range(trials):
+            corpus = open_corpus(shutil.copytree(store.url, tmp_path / str(trial)))
+            race(processes, corpus, files)
+            check(corpus, files, alone)
