@@ -25,7 +25,9 @@ from solscope.readers.opening import Opening
 
 TESTS = Path(__file__).resolve().parent
 REPOSITORY = TESTS.parent
-ROOTS = (str(REPOSITORY) + os.sep, str(REPOSITORY.parent / "shared") + os.sep)
+ROOTS = tuple(
+    os.path.realpath(root) + os.sep for root in (REPOSITORY, REPOSITORY.parent / "shared")
+)
 READ_ANEW = ("unit/attribution", "unit/readers", "unit/cache", "conformance", "fuzz")
 """Folders of tests that read everything anew."""
 

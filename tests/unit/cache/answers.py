@@ -1,13 +1,15 @@
 """Run commands on profiles in a process of its own: `python answers.py OUT FILE...`.
 
 Writes what each command prints as JSON to OUT, one file per command and profile, and, to
-`OUT/readings`, the profiles that a reader read.
+`OUT/readings`, the profiles that a reader read. Without a cache, which has a profile for the next
+command, this process remembers it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -24,6 +26,14 @@ def answer(arguments: list[str]) -> str:
 
 
 def main(folder: Path, files: list[str]) -> None:
+    from tests.read_once import install, remembering
+
+    install()
+    with remembering() if os.environ["SOLSCOPE_NO_CACHE"] else contextlib.nullcontext():
+        answer_all(folder, files)
+
+
+def answer_all(folder: Path, files: list[str]) -> None:
     from solscope.readers.opening import Opening
 
     read, reading = Opening._read, []

@@ -21,7 +21,13 @@ SUFFIXES = (".json", ".json.gz", ".json.zst", ".sqlite", ".csv", ".txt")
 
 def answers(out: Path, files: Sequence[str], **settings: str) -> dict[str, str]:
     """What a fresh process answers: categories then have other numbers than they had before."""
-    env = {**os.environ, "SOLSCOPE_CACHE_MIN_BYTES": "0", "SOLSCOPE_NO_CACHE": "", **settings}
+    paths = [str(HERE.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "SOLSCOPE_CACHE_MIN_BYTES": "0",
+        "SOLSCOPE_NO_CACHE": "",
+    }
+    env = {**os.environ, **own, **settings}
     subprocess.run(
         [sys.executable, str(HERE / "answers.py"), str(out), *files], env=env, check=True
     )
