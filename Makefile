@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/solscope/_native/*.cpp src/solscope/_native/*.h)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long s3 triton test-browser test-frontend fuzz locked sbom audit audit-scripts mutate check format generated docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long s3 triton test-browser test-pages test-frontend fuzz locked sbom audit audit-scripts mutate check format generated docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -40,7 +40,10 @@ $(TRITON): tests/triton-requirements.txt | $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv-triton --requirement $< \
 		&& touch $@ || echo "Triton cannot be installed: kernels are not interpreted"
 
-test-browser: $(STAMP) test-frontend
+test-browser: test-frontend test-pages
+
+# The pages in Chromium, without the unit tests of the front end.
+test-pages: $(STAMP)
 	scripts/install-chromium
 	$(BIN)/pytest -n 2 --dist loadfile -m browser tests/browser
 
