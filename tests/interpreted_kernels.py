@@ -200,7 +200,8 @@ def main() -> None:
     mend()
     hasten()
     torch.set_num_threads(1)
-    # So that memory has NaN before it is written.
+    # So that memory has NaN before it is written. The public function imports torch's compiler,
+    # which does not fit this Triton.
     torch._C._set_deterministic_algorithms(True, warn_only=True)
     sys.path.insert(0, folder)
     ran: set[Any] = set()
