@@ -81,7 +81,10 @@ def build(tools: Path, work: Path) -> tuple[Path, Path, Path]:
 def unpack(sdist: Path, target: Path) -> Path:
     """The folder in an sdist, after checking that it has what its tests need."""
     with tarfile.open(sdist) as archive:
-        archive.extractall(target, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(target, filter="data")
+        else:  # Python before 3.11.4.
+            archive.extractall(target)
     (source,) = target.iterdir()
     lacking = [name for name in IN_SDIST if not (source / name).exists()]
     if lacking:

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -201,6 +202,8 @@ def _server(app: ASGIApp, exposure: Exposure) -> uvicorn.Server:
         config.load()
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError.
         raise UsageError(f"{exposure.certificate}: no certificate and key: {error}") from None
+    if config.ssl is not None:  # Debian's Python leaves the least version to OpenSSL.
+        config.ssl.minimum_version = max(config.ssl.minimum_version, ssl.TLSVersion.TLSv1_2)
     server = uvicorn.Server(config)
     # At the end, requests that are cut off are not worth a line each.
     logging.getLogger("uvicorn.error").addFilter(lambda _: not server.should_exit)

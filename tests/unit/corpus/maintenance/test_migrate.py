@@ -31,7 +31,10 @@ def test_there_is_a_store_of_every_released_schema() -> None:
 @pytest.fixture(params=EARLIER)
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     with tarfile.open(STORES / f"schema-{request.param}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(tmp_path, filter="data")
+        else:  # Python before 3.11.4.
+            archive.extractall(tmp_path)
     return str(tmp_path / "store")
 
 
