@@ -42,11 +42,10 @@ STALLED = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active
 """Warps that wait for one reason, on average, whenever an instruction is issued."""
 
 
-def picks(results: Path) -> list[dict[str, Any]]:
+def picks(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A line per operator: the fastest there is of the shape with the most time."""
     best: dict[tuple[str, str], dict[str, Any]] = {}
-    for text in results.read_text().splitlines():
-        line = json.loads(text)
+    for line in lines:
         known = line["solution"] in SOLUTIONS and line["status"] == "passed"
         place = (line["operator"], line["shape"])
         if known and line["median_us"] < best.get(place, {"median_us": 1e18})["median_us"]:
@@ -61,10 +60,11 @@ def picks(results: Path) -> list[dict[str, Any]]:
     return sorted(heaviest.values(), key=lambda line: -line["importance"])[:OPERATORS]
 
 
-def named(results: Path, names: list[str]) -> list[dict[str, Any]]:
+def named(lines: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
     """The lines of these names: OPERATOR/SHAPE/SOLUTION."""
-    lines = map(json.loads, results.read_text().splitlines())
     found = {f"{one['operator']}/{one['shape']}/{one['solution']}": one for one in lines}
+    if lacking := [name for name in names if name not in found]:
+        sys.exit(f"no line of {', '.join(lacking)}")
     return [found[name] for name in names]
 
 
@@ -179,8 +179,9 @@ def main() -> None:
     if options.child:
         child(options.results)
         return
-    heaviest = picks(options.results)
-    chosen = heaviest + named(options.results, options.level)
+    lines = [json.loads(text) for text in options.results.read_text().splitlines()]
+    heaviest = picks(lines)
+    chosen = heaviest + named(lines, options.level)
     with tempfile.TemporaryDirectory() as folder:
         asked = [asked_of(line, Path(folder)) for line in chosen]
         # Compiled beside each other first: under Nsight Compute it is one after the other.
