@@ -22,6 +22,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,18 @@ LARGER: dict[str, list[Axes]] = {
         {"sequences": [[1, 100, 12], [1, 2500, 1], [1, 300, 4]], **PAGES},
         {"sequences": [[3, 2300, 1], [1, 2100, 1], [4, 30, 2]], **PAGES},
         {"sequences": [[40, 2100, 1], [1, 2100, 3], [2, 900, 1]], **PAGES},
+        {"sequences": [[9, 300, 1], [5, 2100, 1], [1, 50, 2]], **PAGES, "q_heads": 14},
+        {"sequences": [[6, 300, 2], [10, 130, 1]], **PAGES},
     ],
 }
 """Where small shapes do not reach every kernel, or every way through it."""
+VIEWS = {
+    "attention_forward": ("q", "k", "v"),
+    "mla_decode_attention": ("q",),
+    "paged_attention_decode": ("query",),
+    "unified_attention": ("q", "v_cache"),
+}
+"""Inputs that need not be dense: servers cut them out of larger tensors."""
 TORCH = {
     tl.bfloat16: torch.bfloat16,
     tl.float16: torch.float16,
@@ -170,6 +180,24 @@ def shapes_of(name: str) -> list[Axes]:
     return [*found, *LARGER.get(name, [])]
 
 
+def sliced(tensor: torch.Tensor) -> torch.Tensor:
+    """The same, where the heads lie beside as many others."""
+    heads = tensor.shape[-2]
+    return torch.cat([tensor, tensor * 3], dim=-2)[..., :heads, :]
+
+
+def turned(tensor: torch.Tensor) -> torch.Tensor:
+    """The same, by heads first."""
+    return tensor.transpose(-3, -2).contiguous().transpose(-3, -2)
+
+
+def of_views(
+    run: Callable[..., Any], names: tuple[str, ...], view: Callable[..., Any], **inputs: Any
+) -> Any:
+    """Run on views of the inputs that are named."""
+    return run(**inputs | {name: view(inputs[name]) for name in names})
+
+
 def check(name: str, run: Callable[..., Any]) -> dict[str, Any]:
     """What is wrong with an operator."""
     task = operator(name).required_task
@@ -177,9 +205,14 @@ def check(name: str, run: Callable[..., Any]) -> dict[str, Any]:
     for axes, draw in draws(shapes_of(name), seed=7):
         inputs = task.inputs(axes, draw)
         wanted = task.reference(**inputs)
-        found = wrong_outputs(task, outputs_of(task, run, inputs), wanted, inputs)
-        wrong += [f"{draw.variant}, {axes}: {why}" for why in found]
-        tried += 1
+        kinds: dict[str, Callable[..., Any]] = {draw.variant: run}
+        if draw.variant == "typical" and name in VIEWS:
+            for view in (sliced, turned):
+                kinds[view.__name__] = partial(of_views, run, VIEWS[name], view)
+        for kind, call in kinds.items():
+            found = wrong_outputs(task, outputs_of(task, call, inputs), wanted, inputs)
+            wrong += [f"{kind}, {axes}: {why}" for why in found]
+            tried += 1
     return {"tried": tried, "wrong": wrong}
 
 

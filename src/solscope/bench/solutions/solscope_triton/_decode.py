@@ -77,12 +77,10 @@ def share_of(program, programs, steps, MANY: tl.constexpr):
 
 
 @triton.jit
-def split_of(
-    length, queried, split, TOKENS: tl.constexpr, KEYS: tl.constexpr, SPLITS: tl.constexpr
-):
-    """The steps of one of SPLITS even splits of a sequence, and how many splits have any."""
+def split_of(length, queried, split, splits, TOKENS: tl.constexpr, KEYS: tl.constexpr):
+    """The steps of one of `splits` even splits of a sequence, and how many splits have any."""
     own = steps_in(length, queried, TOKENS, KEYS)
-    each = tl.maximum(tl.cdiv(own, SPLITS), 1)
+    each = tl.maximum(tl.cdiv(own, splits), 1)
     first = split * each
     return first, tl.minimum(first + each, own), tl.cdiv(own, each)
 
@@ -150,6 +148,36 @@ def walk(
 
 
 @triton.jit
+def settle(
+    best,
+    total,
+    result,
+    alone,
+    some,
+    place,
+    part,
+    mine,
+    out,
+    parts,
+    sums,
+    dim,
+    known,
+    DIM: tl.constexpr,
+):
+    """Write what a program has of a sequence: all if `alone`, else a part if it has `some`."""
+    safe = tl.where(total > 0, total, 1.0)
+    result = result / safe[:, None]
+    written = mine[:, None] & known[None, :]
+    if alone:
+        to = out + place[:, None] * DIM + dim[None, :]
+        tl.store(to, result.to(out.dtype.element_ty), mask=written)
+    elif some:
+        tl.store(parts + part[:, None] * DIM + dim[None, :], result, mask=written)
+        lse = tl.where(total > 0, best + tl.log2(safe), float("-inf"))
+        tl.store(sums + part, lse, mask=mine)
+
+
+@triton.jit(do_not_specialize=["sequences"])
 def attend_kernel(
     q,
     k,
@@ -162,6 +190,7 @@ def attend_kernel(
     sums,
     scale,
     sequences,
+    splits,
     q_row,
     q_head,
     k_page,
@@ -182,19 +211,20 @@ def attend_kernel(
     ROWS: tl.constexpr,
     KEYS: tl.constexpr,
     MANY: tl.constexpr,
-    SPLITS: tl.constexpr,
+    SPLIT: tl.constexpr,
 ):
+    """A share of the steps of all sequences or, if SPLIT, one of `splits` parts of one sequence."""
     program = tl.program_id(0)
     kv_head = tl.program_id(1)
-    if SPLITS:
-        sequence = program // SPLITS
+    if SPLIT:
+        sequence = program // splits
         before = 0
-        split = program % SPLITS
+        split = program % splits
         length = tl.load(lengths + sequence)
         _, queried = queries_of(starts, sequence)
-        first, last, splits = split_of(length, queried, split, TOKENS, KEYS, SPLITS)
+        first, last, busy = split_of(length, queried, split, splits, TOKENS, KEYS)
         # A sequence without keys has one step of none.
-        last += ((splits == 0) & (split == 0) & (queried <= TOKENS)).to(tl.int32)
+        last += ((busy == 0) & (split == 0) & (queried <= TOKENS)).to(tl.int32)
     else:
         steps = steps_of(starts, lengths, sequences, TOKENS, KEYS, MANY)
         first, last, sequence, before = share_of(program, tl.num_programs(0), steps, MANY)
@@ -236,24 +266,20 @@ def attend_kernel(
             k_page, k_slot, k_dims, v_page, v_slot, v_dims, known, TOKENS, PAGE, KEYS, True,
         )  # fmt: skip
 
-        safe = tl.where(total > 0, total, 1.0)
-        result = result / safe[:, None]
-        if (step == before) & (until == own) & ((own > 0) | (SPLITS > 0)):
-            at = (begin + token).to(tl.int64) * (tl.num_programs(1) * GROUP) + head
-            to = out + at[:, None] * DIM + dim[None, :]
-            tl.store(to, result.to(out.dtype.element_ty), mask=written)
-        elif until > 0:
-            part = program * 2 + (step > first).to(tl.int32)
-            at = (part * tl.num_programs(1) + kv_head).to(tl.int64) * ROWS + row
-            tl.store(parts + at[:, None] * DIM + dim[None, :], result, mask=written)
-            lse = tl.where(total > 0, best + tl.log2(safe), float("-inf"))
-            tl.store(sums + at, lse, mask=mine)
-        step = last if SPLITS else before + until
+        alone = (step == before) & (until == own) & ((own > 0) | SPLIT)
+        part = program if SPLIT else program * 2 + (step > first).to(tl.int32)
+        settle(
+            best, total, result, alone, until > 0,
+            (begin + token).to(tl.int64) * (tl.num_programs(1) * GROUP) + head,
+            (part * tl.num_programs(1) + kv_head).to(tl.int64) * ROWS + row,
+            mine, out, parts, sums, dim, known, DIM,
+        )  # fmt: skip
+        step = last if SPLIT else before + until
         before += own
         sequence += 1
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["sequences", "programs"])
 def merge_kernel(
     parts,
     sums,
@@ -262,6 +288,7 @@ def merge_kernel(
     out,
     sequences,
     programs,
+    splits,
     heads,
     GROUP: tl.constexpr,
     TOKENS: tl.constexpr,
@@ -272,21 +299,21 @@ def merge_kernel(
     MANY: tl.constexpr,
     PARTS: tl.constexpr,
     EACH: tl.constexpr,
-    SPLITS: tl.constexpr,
+    SPLIT: tl.constexpr,
 ):
-    """Rows of one sequence that several programs had parts of, or that has no keys."""
+    """Rows of one sequence that several programs have parts of, or, unless SPLIT, with no keys."""
     sequence = tl.program_id(0)
     begin, queried = queries_of(starts, sequence)
     if (queried > TOKENS) | (queried == 0):
         return
-    if SPLITS:
+    if SPLIT:
         length = tl.load(lengths + sequence)
-        _, _, splits = split_of(length, queried, 0, TOKENS, KEYS, SPLITS)
-        if splits <= 1:
+        _, _, busy = split_of(length, queried, 0, splits, TOKENS, KEYS)
+        if busy <= 1:
             return
         own, each, before = 1, 1, 0
-        first = sequence * SPLITS
-        last = first + splits - 1
+        first = sequence * splits
+        last = first + busy - 1
     else:
         steps = steps_of(starts, lengths, sequences, TOKENS, KEYS, MANY)
         index = tl.arange(0, MANY)
@@ -310,7 +337,9 @@ def merge_kernel(
             for start in range(first, last + 1, PARTS):
                 program = start + tl.arange(0, PARTS)
                 there = program <= last
-                part = program * 2 + (program * each < before).to(tl.int32)
+                part = program
+                if not SPLIT:
+                    part = program * 2 + (program * each < before).to(tl.int32)
                 at = (part * kv_heads + head // GROUP).to(tl.int64) * ROWS + row
                 lse = tl.load(sums + at, mask=there, other=float("-inf"))
                 # A token may see nothing in a part; it sees itself in one of them.
@@ -341,10 +370,10 @@ def processors(device: torch.device) -> int:
 def programs_for(
     at_once: int, heads: int, sequences: int, longest: int, keys: int, *, turns: int = 1
 ) -> int:
-    """Programs per key head: as many as run at once, unless there are fewer steps.
+    """Programs per key head (or group of heads): as many as run at once, unless steps are fewer.
 
-    Where each of these has more than one sequence, `turns` times as many: a program waits for the
-    first keys of every sequence, and shorter ones do not all wait and end together.
+    Where there are more sequences than programs, `turns` times as many: a program waits for the
+    first keys of each of its sequences, and in the meantime another one can run.
     """
     if sequences * heads > at_once:
         at_once *= turns
@@ -352,10 +381,10 @@ def programs_for(
 
 
 def room_for_parts(
-    programs: int, kv_heads: int, rows: int, dim: int, device: torch.device
+    count: int, kv_heads: int, rows: int, dim: int, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two parts for each program, and the logarithms of their sums."""
-    parts = torch.empty(programs * 2 * kv_heads * rows, dim, dtype=torch.float32, device=device)
+    """`count` parts for each key head, and the logarithms of their sums."""
+    parts = torch.empty(count * kv_heads * rows, dim, dtype=torch.float32, device=device)
     return parts, torch.empty(len(parts), dtype=torch.float32, device=device)
 
 
@@ -379,7 +408,7 @@ def merge(
     width, rows_out = triton.next_power_of_2(dim), sequences * tokens * heads
     while rows_out * dim < FEWEST * width and width > 32:
         width //= 2
-    each = min(max(rows_out // MOST, 1), 16)
+    each = min(triton.next_power_of_2(max(rows_out // MOST, 1)), 16)
     merge_kernel[(sequences, triton.cdiv(tokens * heads, each), triton.cdiv(dim, width))](
         parts,
         sums,
@@ -388,6 +417,7 @@ def merge(
         out,
         sequences,
         programs,
+        splits,
         heads,
         GROUP=group,
         TOKENS=tokens,
@@ -395,10 +425,10 @@ def merge(
         WIDTH=width,
         ROWS=rows,
         KEYS=keys,
-        MANY=triton.next_power_of_2(sequences),
+        MANY=1 if splits else triton.next_power_of_2(sequences),
         PARTS=min(triton.next_power_of_2(splits or 64), 4096 // width),
         EACH=each,
-        SPLITS=splits,
+        SPLIT=splits > 0,
         num_warps=4,
     )
 
@@ -437,9 +467,11 @@ def decode(
     if longest <= SHORT:
         splits = max(1, min(-(-at_once // (len(lengths) * kv_heads)), -(-longest // keys)))
         programs = len(lengths) * splits
+        room = programs if splits > 1 else 0
     else:
         programs = programs_for(at_once, kv_heads, len(lengths), longest, keys, turns=TURNS)
-    parts, sums = room_for_parts(programs, kv_heads, rows, dim, q.device)
+        room = 2 * programs
+    parts, sums = room_for_parts(room, kv_heads, rows, dim, q.device)
     attend_kernel[(programs, kv_heads)](
         q,
         k,
@@ -452,6 +484,7 @@ def decode(
         sums,
         scale * LOG2_E,
         len(lengths),
+        splits,
         q.stride(0),
         q.stride(1),
         *k_strides,
@@ -465,8 +498,8 @@ def decode(
         PAGE=page,
         ROWS=rows,
         KEYS=keys,
-        MANY=triton.next_power_of_2(len(lengths)),
-        SPLITS=splits,
+        MANY=1 if splits else triton.next_power_of_2(len(lengths)),
+        SPLIT=splits > 0,
         num_warps=WARPS,
         num_stages=STAGES,
     )

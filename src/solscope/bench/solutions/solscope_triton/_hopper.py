@@ -1,8 +1,10 @@
-"""Attention for Hopper, paged and causal or packed and full: one warp copies, twelve multiply.
+"""Attention for Hopper, paged and causal or packed and full: one warp copies, the others multiply.
 
 A program has 192 rows, each a query head of a token: all query heads of one key head, so that they
-share its keys. Heads of 72 or 80 values are 64 and a rest of 16, not padded to 128. While one group
-of warps computes weights, the tensor cores work for the other two.
+share its keys. Heads of 72 or 80 values are 64 and a rest of 16, not padded to 128; those of 192
+are 128 and 64. While one group of four warps computes weights, the tensor cores work for the other
+two. The sums of heads of 192 and 256 values need the registers of three groups: there are only two
+groups then, and a program has 128 rows.
 
 Weights are powers above the largest score of a row in the *first* tile of keys, not in all so far:
 then nothing waits for a maximum, and sums need no rescaling. A floating-point number keeps its
@@ -28,9 +30,11 @@ LOG2_E = 1.4426950408889634
 PAGE = 16
 """Keys per page: the rows of one copy."""
 TILE = 128
-"""Keys per step."""
-ROWS = 192
-"""Rows of a program."""
+"""Keys per step, of heads of up to 128 values; half as many of wider ones."""
+GROUPS = 3
+"""Groups of warps, 64 rows each, for heads of up to 128 values; one fewer for wider ones."""
+PARTS = {64: (64, 0), 72: (64, 16), 80: (64, 16), 128: (128, 0), 192: (128, 64), 256: (256, 0)}
+"""Values of a head, and the two parts that they are multiplied in."""
 AT_ONCE = 4
 """Key heads whose programs run beside each other."""
 
@@ -313,6 +317,7 @@ def places(
     q_row,
     column,
     WIDTH: gl.constexpr,
+    GROUPS: gl.constexpr,
     GROUP: gl.constexpr,
     DIM: gl.constexpr,
     COPY: gl.constexpr,
@@ -321,7 +326,7 @@ def places(
     row = first_row + gl.arange(0, 64, gl.SliceLayout(1, COPY))
     dim = column + gl.arange(0, WIDTH, gl.SliceLayout(0, COPY))
     token = first_token + row // GROUP
-    valid = (row < (192 // GROUP) * GROUP) & (token < queried)
+    valid = (row < (64 * GROUPS // GROUP) * GROUP) & (token < queried)
     place = (begin + token).to(gl.int64) * q_row + (kv_head * GROUP + row % GROUP) * DIM
     return place[:, None] + dim[None, :], valid[:, None] & (dim < DIM)[None, :]
 
@@ -351,6 +356,7 @@ def attend(
     q_row,
     tiles,
     scale,
+    GROUPS: gl.constexpr,
     GROUP: gl.constexpr,
     DIM: gl.constexpr,
     KEYS: gl.constexpr,
@@ -361,7 +367,7 @@ def attend(
     WHICH: gl.constexpr,
 ):
     """One group of warps: 64 rows over all tiles."""
-    TOKENS: gl.constexpr = 192 // GROUP
+    TOKENS: gl.constexpr = 64 * GROUPS // GROUP
     dtype: gl.constexpr = q_main.dtype
     # Up to this sum, the type can hold every weight, and fp32 their products with values.
     MOST: gl.constexpr = 1e18 if dtype == gl.bfloat16 else 3e4
@@ -378,7 +384,7 @@ def attend(
     q_rest = q_rest.index(WHICH)
     first_row = WHICH * 64
     place, valid = places(
-        first_row, begin, first_token, queried, kv_head, q_row, 0, MAIN, GROUP, DIM, COPY
+        first_row, begin, first_token, queried, kv_head, q_row, 0, MAIN, GROUPS, GROUP, DIM, COPY
     )
     q_main.store(gl.load(q + place, mask=valid, other=0.0))
     if REST:
@@ -391,6 +397,7 @@ def attend(
             q_row,
             MAIN,
             REST,
+            GROUPS,
             GROUP,
             DIM,
             COPY_REST,
@@ -447,7 +454,7 @@ def attend(
     total = gl.convert_layout(gl.sum(part, 1), gl.SliceLayout(1, S))
     flag = gl.where(total < MOST, 0, 1)
     flags.slice(WHICH * 64, 64).store(flag)
-    if WHICH == 2:
+    if WHICH == 2:  # The number of flags is a power of two: fill the rest.
         flags.slice(192, 64).store(flag)
     fence_async_shared()
     gl.thread_barrier()
@@ -495,7 +502,7 @@ def attend(
     # that the loop needs.
     first_row += gl.load(starts_here, volatile=True) - begin
     place, valid = places(
-        first_row, begin, first_token, queried, kv_head, q_row, 0, MAIN, GROUP, DIM, COPY
+        first_row, begin, first_token, queried, kv_head, q_row, 0, MAIN, GROUPS, GROUP, DIM, COPY
     )
     gl.store(out + place, q_main.load(COPY), mask=valid)
     if REST:
@@ -511,11 +518,35 @@ def attend(
             q_row,
             MAIN,
             REST,
+            GROUPS,
             GROUP,
             DIM,
             COPY_REST,
         )
         gl.store(out + place, q_rest.load(COPY_REST), mask=valid)
+
+
+@gluon.jit
+def block_of(block, starts, sequences, TOKENS: gl.constexpr, FEW: gl.constexpr):
+    """The sequence of a block of tokens, and its first token there.
+
+    Each sequence has as many blocks as the longest one or, where those of a FEW tokens are left
+    out, as many as it needs and at most one more.
+    """
+    sequence = block % sequences
+    first_token = (block // sequences) * TOKENS
+    if FEW:
+        low = block * 0
+        high = sequences
+        while low < high:
+            middle = (low + high) // 2
+            if gl.load(starts + middle) // TOKENS + middle <= block:
+                low = middle + 1
+            else:
+                high = middle
+        sequence = low - 1
+        first_token = (block - (gl.load(starts + sequence) // TOKENS + sequence)) * TOKENS
+    return sequence, first_token
 
 
 @gluon.jit
@@ -536,6 +567,7 @@ def long_kernel(
     at_once,
     q_row,
     table_row,
+    GROUPS: gl.constexpr,
     GROUP: gl.constexpr,
     DIM: gl.constexpr,
     MAIN: gl.constexpr,
@@ -544,25 +576,27 @@ def long_kernel(
     STAGES: gl.constexpr,
     PAGED: gl.constexpr,
     CAUSAL: gl.constexpr,
+    FEW: gl.constexpr,
 ):
-    TOKENS: gl.constexpr = 192 // GROUP
+    TOKENS: gl.constexpr = 64 * GROUPS // GROUP
+    FLAGS: gl.constexpr = 256 if GROUPS == 3 else 128
     PAGES: gl.constexpr = KEYS // 16
     dtype: gl.constexpr = q.dtype.element_ty
     NARROW_WIDTH: gl.constexpr = REST or 16
     WIDE: gl.constexpr = gl.NVMMASharedLayout(128, 16)
     NARROW: gl.constexpr = gl.NVMMASharedLayout(NARROW_WIDTH * 2, 16)
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
-    # Some heads at a time, whose keys stay in the L2; of these, long rows first.
+    # Some heads at a time, whose keys stay in the L2; of these, the last blocks first: within a
+    # sequence, they see the most keys.
     first_head = gl.program_id(0) // (at_once * blocks) * at_once
     within = gl.program_id(0) - first_head * blocks
     here = gl.minimum(at_once, kv_heads - first_head)
     kv_head = first_head + within % here
     block = blocks - 1 - within // here
-    sequence = block % sequences
+    sequence, first_token = block_of(block, starts, sequences, TOKENS, FEW)
     begin = gl.load(starts + sequence)
-    first_token = (block // sequences) * TOKENS
     queried = gl.load(starts + sequence + 1) - begin
-    if first_token >= queried:
+    if (first_token >= queried) | (queried <= FEW):
         return
     length = gl.load(lengths + sequence)
     pages = table
@@ -572,8 +606,14 @@ def long_kernel(
     else:
         first_row = length
         length = gl.load(lengths + sequence + 1) - first_row
-    q_main = gl.allocate_shared_memory(dtype, [3, 64, MAIN], WIDE)
-    q_rest = gl.allocate_shared_memory(dtype, [3, 64, NARROW_WIDTH], NARROW)
+    end = length
+    if CAUSAL:
+        end = gl.minimum(length - queried + gl.minimum(first_token + TOKENS, queried), length)
+    if end <= 0:
+        return
+    tiles = (end + KEYS - 1) // KEYS
+    q_main = gl.allocate_shared_memory(dtype, [GROUPS, 64, MAIN], WIDE)
+    q_rest = gl.allocate_shared_memory(dtype, [GROUPS, 64, NARROW_WIDTH], NARROW)
     k_main = gl.allocate_shared_memory(dtype, [STAGES * MAIN // 64 * PAGES, 16, 64], WIDE)
     v_main = gl.allocate_shared_memory(dtype, [STAGES * MAIN // 64 * PAGES, 16, 64], WIDE)
     k_rest = k_main
@@ -586,46 +626,68 @@ def long_kernel(
     k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     verdict = gl.allocate_shared_memory(gl.int64, [1], BARRIER)
-    flags = gl.allocate_shared_memory(gl.int32, [256], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    mbarrier.init(verdict, count=3)
+    flags = gl.allocate_shared_memory(gl.int32, [FLAGS], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    mbarrier.init(verdict, count=GROUPS)
     for stage in gl.static_range(STAGES):
         mbarrier.init(k_full.index(stage), count=1)
         mbarrier.init(v_full.index(stage), count=1)
-        mbarrier.init(k_empty.index(stage), count=3)
-        mbarrier.init(v_empty.index(stage), count=3)
-    end = length
-    if CAUSAL:
-        end = gl.minimum(length - queried + gl.minimum(first_token + TOKENS, queried), length)
-    tiles = (end + KEYS - 1) // KEYS
-    gl.warp_specialize(
-        [
-            (attend, (
-                q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full, k_empty,
-                v_empty, verdict, flags, starts + sequence, begin, first_token, queried, length,
-                kv_head, q_row, tiles, scale,
-                GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 0,
-            )),
-            (attend, (
-                q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full, k_empty,
-                v_empty, verdict, flags, starts + sequence, begin, first_token, queried, length,
-                kv_head, q_row, tiles, scale,
-                GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 1,
-            )),
-            (attend, (
-                q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full, k_empty,
-                v_empty, verdict, flags, starts + sequence, begin, first_token, queried, length,
-                kv_head, q_row, tiles, scale,
-                GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 2,
-            )),
-            (copy_keys, (
-                k_source, v_source, k_rest_source, v_rest_source, k_main, v_main, k_rest, v_rest,
-                k_full, v_full, k_empty, v_empty, verdict, flags, pages, first_row,
-                kv_head * DIM, tiles, KEYS, MAIN, REST, STAGES, PAGED,
-            )),
-        ],
-        [4, 4, 1],
-        [160, 160, 32],
-    )  # fmt: skip
+        mbarrier.init(k_empty.index(stage), count=GROUPS)
+        mbarrier.init(v_empty.index(stage), count=GROUPS)
+    # Spelled out: the arguments of a partition cannot be assembled from tuples.
+    if GROUPS == 3:
+        gl.warp_specialize(
+            [
+                (attend, (
+                    q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full,
+                    k_empty, v_empty, verdict, flags, starts + sequence, begin, first_token,
+                    queried, length, kv_head, q_row, tiles, scale,
+                    GROUPS, GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 0,
+                )),
+                (attend, (
+                    q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full,
+                    k_empty, v_empty, verdict, flags, starts + sequence, begin, first_token,
+                    queried, length, kv_head, q_row, tiles, scale,
+                    GROUPS, GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 1,
+                )),
+                (attend, (
+                    q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full,
+                    k_empty, v_empty, verdict, flags, starts + sequence, begin, first_token,
+                    queried, length, kv_head, q_row, tiles, scale,
+                    GROUPS, GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 2,
+                )),
+                (copy_keys, (
+                    k_source, v_source, k_rest_source, v_rest_source, k_main, v_main, k_rest,
+                    v_rest, k_full, v_full, k_empty, v_empty, verdict, flags, pages, first_row,
+                    kv_head * DIM, tiles, KEYS, MAIN, REST, STAGES, PAGED,
+                )),
+            ],
+            [4, 4, 1],
+            [160, 160, 32],
+        )  # fmt: skip
+    else:
+        gl.warp_specialize(
+            [
+                (attend, (
+                    q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full,
+                    k_empty, v_empty, verdict, flags, starts + sequence, begin, first_token,
+                    queried, length, kv_head, q_row, tiles, scale,
+                    GROUPS, GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 0,
+                )),
+                (attend, (
+                    q, out, q_main, q_rest, k_main, v_main, k_rest, v_rest, k_full, v_full,
+                    k_empty, v_empty, verdict, flags, starts + sequence, begin, first_token,
+                    queried, length, kv_head, q_row, tiles, scale,
+                    GROUPS, GROUP, DIM, KEYS, MAIN, REST, STAGES, CAUSAL, 1,
+                )),
+                (copy_keys, (
+                    k_source, v_source, k_rest_source, v_rest_source, k_main, v_main, k_rest,
+                    v_rest, k_full, v_full, k_empty, v_empty, verdict, flags, pages, first_row,
+                    kv_head * DIM, tiles, KEYS, MAIN, REST, STAGES, PAGED,
+                )),
+            ],
+            [4, 1],
+            [240, 32],
+        )  # fmt: skip
 
 
 def copies(rows: torch.Tensor, keys: int, width: int) -> TensorDescriptor:
@@ -634,12 +696,12 @@ def copies(rows: torch.Tensor, keys: int, width: int) -> TensorDescriptor:
 
 
 def runs_here(q: torch.Tensor, *others: torch.Tensor) -> bool:
-    """Hopper, and dense heads of 64 to 80 or 128 values."""
+    """Hopper, and dense heads of 64, 72, 80, 128, 192 or 256 values."""
     return (
         q.is_cuda
         and torch.cuda.get_device_capability(q.device)[0] == 9
         and q.dtype in (torch.bfloat16, torch.float16)
-        and q.shape[2] in (64, 72, 80, 128)
+        and q.shape[2] in PARTS
         and all(tensor.is_contiguous() for tensor in (q, *others))
     )
 
@@ -662,19 +724,23 @@ def start(
     table: torch.Tensor,
     longest_q: int,
     scale: float,
+    out: torch.Tensor,
     *,
     paged: bool,
-) -> torch.Tensor:
+    few: int = 0,
+) -> None:
     """Run the kernel on rows of `keys` and `values`: [..., heads, dim]."""
-    _, heads, dim = q.shape
+    tokens, heads, dim = q.shape
     kv_heads, sequences = keys.shape[-2], len(starts) - 1
     group = heads // kv_heads
-    out = torch.empty_like(q)
-    main, rest = (128, 0) if dim == 128 else (64, 16 * (dim > 64))
+    main, rest = PARTS[dim]
+    wide = dim > 128
+    tile, groups = (TILE // 2, GROUPS - 1) if wide else (TILE, GROUPS)
     rows = (keys.view(-1, kv_heads * dim), values.view(-1, kv_heads * dim))
-    height = PAGE if paged else TILE
+    height = PAGE if paged else tile
     sources = [copies(each, height, width) for width in (64, rest or 64) for each in rows]
-    blocks = triton.cdiv(longest_q, ROWS // group) * sequences
+    each = 64 * groups // group
+    blocks = tokens // each + sequences if few else triton.cdiv(longest_q, each) * sequences
     long_kernel[(kv_heads * blocks,)](
         q,
         out,
@@ -689,17 +755,18 @@ def start(
         min(AT_ONCE, kv_heads),
         q.stride(0),
         table.stride(0),
+        GROUPS=groups,
         GROUP=group,
         DIM=dim,
         MAIN=main,
         REST=rest,
-        KEYS=TILE,
-        STAGES=2 if main == 128 else 3,
+        KEYS=tile,
+        STAGES=3 if main == 64 or rest == 64 else 2,
         PAGED=paged,
         CAUSAL=paged,
+        FEW=few,
         num_warps=4,
     )
-    return out
 
 
 def attention(
@@ -711,9 +778,15 @@ def attention(
     table: torch.Tensor,
     longest_q: int,
     scale: float,
-) -> torch.Tensor:
-    """Attention of every token over the keys of its sequence up to itself, in pages."""
-    return start(q, k_cache, v_cache, starts, lengths, table, longest_q, scale, paged=True)
+    out: torch.Tensor,
+    *,
+    few: int,
+) -> None:
+    """Attention of every token over the keys of its sequence up to itself, in pages, into `out`.
+
+    Sequences of up to `few` tokens are left out.
+    """
+    start(q, k_cache, v_cache, starts, lengths, table, longest_q, scale, out, paged=True, few=few)
 
 
 def full_attention(
@@ -726,4 +799,6 @@ def full_attention(
     scale: float,
 ) -> torch.Tensor:
     """Attention of every token over all keys of its sequence, packed one after the other."""
-    return start(q, k, v, q_starts, k_starts, k_starts, longest_q, scale, paged=False)
+    out = torch.empty_like(q)
+    start(q, k, v, q_starts, k_starts, k_starts, longest_q, scale, out, paged=False)
+    return out

@@ -21,11 +21,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+# The kernel also has LATENT, ROPE, TILE and HEADS as plain numbers.
 LATENT, ROPE = 512, 64
 TILE = 64
 """Rows per step."""
 HEADS = 64
-"""Heads per program."""
+"""Heads per program, at most."""
 STAGES = 2
 
 
@@ -378,7 +379,7 @@ def latent_kernel(
 
 
 def supports(q: torch.Tensor, kv_cache: torch.Tensor, latent_dim: int) -> bool:
-    """Hopper, dense rows of 512 and 64 values, and pages of a power of two."""
+    """Hopper, dense rows of 512 and 64 values, and pages of a power of two from 16 on."""
     page = kv_cache.shape[1]
     return (
         q.is_cuda
@@ -417,7 +418,7 @@ def attention(
     if not sequences:
         return out
     programs = programs_for(processors(q.device), groups, sequences, longest, TILE)
-    parts, sums = room_for_parts(programs, groups, HEADS, LATENT, q.device)
+    parts, sums = room_for_parts(2 * programs, groups, HEADS, LATENT, q.device)
     latent_kernel[(programs, groups)](
         rows_of(q, HEADS),
         rows_of(kv_cache, box),

@@ -1,18 +1,19 @@
 """Paged causal attention of many short prompts on Hopper: keys and values are copied once.
 
-Where all keys of a sequence fit on the chip, and there are sequences for all processors, a program
-takes one sequence and key head after another: one warp copies keys and values, three groups of four
-take blocks of 64 rows, row g * TOKENS + t for query head g of token t. Where these would not fill a
-block, as 7 heads do not, heads take turns with 64 tokens each. Where a key head has more than eight
-query heads, each share of them is a sequence of its own. Blocks are taken from the last to the
-first, and tiles of keys likewise: the last tiles are free first, and those of the next sequence
-come in while the first ones are still needed.
+Where all keys of a sequence fit on the chip, and at least half of all processors have one, a
+program takes one sequence and key head after another: one warp copies keys and values, three groups
+of four take blocks of 64 rows, row g * TOKENS + t for query head g of token t. Where these would
+not fill a block, as 7 heads do not, heads take turns with 64 tokens each. Where a key head has more
+than eight query heads, each share of them is a sequence of its own. Blocks are taken from the last
+to the first, and tiles of keys likewise: the last tiles are free first, and those of the next
+sequence come in while the first ones are still needed.
 
 As in `_hopper.py`, the largest score of a row in its first tile serves for all tiles, and a block
 whose sums leave the range of numbers is computed again with the largest score so far.
 """
 
 import torch
+from _decode import processors
 from _hopper import LOG2_E, PAGE, clear_rows, copies, copy_tile, hide, sum_part, tile_of, weigh
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -505,10 +506,14 @@ def short_kernel(
 
 
 def fits(q: torch.Tensor, k_cache: torch.Tensor, sequences: int, longest_k: int) -> bool:
-    """Whether the keys of every sequence stay on the chip and half of all processors have work."""
-    dim, kv_heads = q.shape[2], k_cache.shape[2]
-    processors = torch.cuda.get_device_properties(q.device).multi_processor_count
-    return longest_k <= ON_CHIP and dim in (64, 128) and 2 * sequences * kv_heads >= processors
+    """Whether the keys of every sequence stay on the chip, and programs are enough."""
+    busy = enough(sequences * k_cache.shape[2], q.device)
+    return longest_k <= ON_CHIP and q.shape[2] in (64, 128) and busy
+
+
+def enough(programs: int, device: torch.device) -> bool:
+    """Whether at least half of all processors have work."""
+    return 2 * programs >= processors(device)
 
 
 def attention(
@@ -534,7 +539,7 @@ def attention(
     if tokens * group < 64:
         # Rows would be left over: the heads take turns, each with 64 tokens.
         turns, group, tokens = group, 1, 64
-    out = torch.empty_like(q)
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
 
     def rows_of(tensor: torch.Tensor) -> TensorDescriptor:
         """Copies of some tokens of the heads of a group, 64 values of each row at a time."""
@@ -546,8 +551,8 @@ def attention(
             gl.NVMMASharedLayout(128, 16, rank=4),
         )
 
-    processors = torch.cuda.get_device_properties(q.device).multi_processor_count
-    short_kernel[(processors,)](
+    items = len(lengths) * kv_heads * parts
+    short_kernel[(min(processors(q.device), items),)](
         out,
         rows_of(q),
         rows_of(out),
@@ -557,7 +562,7 @@ def attention(
         table,
         scale * LOG2_E,
         kv_heads * parts,
-        len(lengths) * kv_heads * parts,
+        items,
         q.stride(0),
         table.stride(0),
         GROUP=group,

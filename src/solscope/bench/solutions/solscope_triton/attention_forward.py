@@ -113,6 +113,7 @@ def run(
     softmax_scale: float,
 ) -> torch.Tensor:
     """Attention of every token over the keys of its sequence."""
+    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     _, heads, dim = q.shape
     sequences = len(cu_seqlens_q) - 1
     # One sequence: of several, some may have no keys, or be much shorter than the longest.

@@ -6,13 +6,13 @@ On Hopper contexts that are not short take the kernel of `_latent.py`.
 import torch
 import triton
 import triton.language as tl
+from _decode import LOG2_E, processors
 
 try:
     from _latent import attention, supports
 except ImportError:  # A Triton without Gluon.
     supports = None
 
-LOG2_E = 1.4426950408889634
 HEADS = 16
 SHORT = 512
 """Rows of a context up to which programs get few of them, so that many read at once."""
@@ -113,16 +113,16 @@ def merge_kernel(
 
 
 def splits_for(programs: int, longest: int, device: torch.device) -> int:
-    """Parts of the context, so that all SMs have work and no part is under 256 keys."""
-    processors = 16
-    if device.type == "cuda":
-        processors = torch.cuda.get_device_properties(device).multi_processor_count
-    wanted = -(-4 * processors // max(1, programs))
+    """Parts of the context: work for all multiprocessors, but one per 256 keys begun at most."""
+    wanted = -(-4 * processors(device) // max(1, programs))
     return max(1, min(wanted, -(-longest // 256), 64))
 
 
 def merge(parts: torch.Tensor, sums: torch.Tensor, out: torch.Tensor) -> None:
-    """[rows, splits, dim] in fp32 with their log2 sums, into out [rows, dim]."""
+    """[rows, splits, dim] in fp32 with their log2 sums, into out [rows, dim].
+
+    Every split has a part, if an empty one. `merge` of `_decode.py` waits for the lengths first.
+    """
     rows, splits, dim = parts.shape
     merge_kernel[(rows,)](
         parts,
@@ -141,7 +141,7 @@ def division(programs: int, longest: int, device: torch.device) -> tuple[int, in
     if longest > SHORT:
         return splits_for(programs, longest, device), 32, 8
     keys = 32 if programs * -(-longest // 32) >= ENOUGH else 16
-    return -(-longest // keys), keys, 4
+    return max(1, -(-longest // keys)), keys, 4
 
 
 def run(
@@ -153,7 +153,7 @@ def run(
     latent_dim: int,
     softmax_scale: float,
 ) -> torch.Tensor:
-    """Attention of one query per sequence."""
+    """Attention of one query per sequence; zero for an empty one."""
     if supports is not None and max_seq_len > SHORT and supports(q, kv_cache, latent_dim):
         return attention(q, kv_cache, block_table, seq_lens, max_seq_len, softmax_scale)
     sequences, heads, width = q.shape

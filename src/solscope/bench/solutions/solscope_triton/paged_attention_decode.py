@@ -2,7 +2,8 @@
 
 A page of one head is contiguous: it is loaded as it lies and turned on the chip. Contexts of up to
 128 keys are one step: page numbers are loaded beside the length, and values beside the keys. Work
-on longer ones is shared out as in `_decode.py`, which has heads of other sizes than powers of two.
+on longer ones is shared out as in `_decode.py`. That kernel takes what this one cannot: sizes that
+are not powers of two, caches that are not dense, and steps too large for the chip.
 """
 
 import torch
@@ -15,6 +16,7 @@ from _decode import (
     processors,
     programs_for,
     room_for_parts,
+    settle,
     share_of,
     steps_of,
 )
@@ -26,6 +28,8 @@ STAGES = 5
 PER_PROCESSOR = 2
 """Programs that run beside each other on a multiprocessor."""
 
+ON_CHIP = 16384
+"""Elements of K in a step, at most: several steps of K and V are on the chip."""
 ONE_STEP = 128
 """Keys of a context that is attended to in one step."""
 
@@ -124,7 +128,7 @@ def attend_kernel(
     row = tl.arange(0, ROWS)
     dim = tl.arange(0, DIM)
     head = kv_head * GROUP + row
-    mine = (row < GROUP)[:, None]
+    mine = row < GROUP
     k_here = k + kv_head.to(tl.int64) * k_head
     v_here = v + kv_head.to(tl.int64) * v_head
     while step < last:
@@ -132,7 +136,7 @@ def attend_kernel(
         own = tl.cdiv(length, KEYS)
         until = tl.minimum(own, last - before)
         q_at = q + sequence.to(tl.int64) * q_row + head[:, None] * q_head + dim[None, :]
-        queries = tl.load(q_at, mask=mine, other=0.0)
+        queries = tl.load(q_at, mask=mine[:, None], other=0.0)
         pages = table + sequence.to(tl.int64) * table_row
         best = tl.full([ROWS], float("-inf"), tl.float32)
         total = tl.zeros([ROWS], tl.float32)
@@ -149,16 +153,13 @@ def attend_kernel(
             k_page, v_page, DIM, X, PAGE, PAGES, True,
         )  # fmt: skip
 
-        safe = tl.where(total > 0, total, 1.0)
-        result = result / safe[:, None]
-        if (step == before) & (until == own) & (own > 0):
-            to = (sequence.to(tl.int64) * HEADS + head)[:, None] * DIM + dim[None, :]
-            tl.store(out + to, result.to(out.dtype.element_ty), mask=mine)
-        elif until > 0:
-            part = program * 2 + (step > first).to(tl.int32)
-            at = (part * tl.num_programs(1) + kv_head).to(tl.int64) * ROWS + row
-            tl.store(parts + at[:, None] * DIM + dim[None, :], result, mask=mine)
-            tl.store(sums + at, best + tl.log2(safe), mask=row < GROUP)
+        part = program * 2 + (step > first).to(tl.int32)
+        settle(
+            best, total, result, (step == before) & (until == own) & (own > 0), until > 0,
+            sequence.to(tl.int64) * HEADS + head,
+            (part * tl.num_programs(1) + kv_head).to(tl.int64) * ROWS + row,
+            mine, out, parts, sums, dim, dim < DIM, DIM,
+        )  # fmt: skip
         step = before + until
         before += own
         sequence += 1
@@ -239,12 +240,13 @@ def run(
     k, v = k_cache.stride(), v_cache.stride()
     sequences, heads, dim = query.shape
     kv_heads, page, x = v_cache.shape[1], v_cache.shape[3], k_cache.shape[4]
-    out = torch.empty_like(query)
+    out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
     if not sequences:
         return out
     sizes = (dim, page, x)
     dense = k[2:] == (page * x, x, 1) and v[2:] == (page, 1)
-    if not dense or sizes != tuple(map(triton.next_power_of_2, sizes)) or dim > 256:
+    powers = sizes == tuple(map(triton.next_power_of_2, sizes))
+    if not dense or not powers or max(STEP, page) * dim > ON_CHIP:
         decode(
             query,
             k_cache,
@@ -286,7 +288,7 @@ def run(
     pages = max(STEP // page, 1)
     at_once = PER_PROCESSOR * processors(query.device)
     programs = programs_for(at_once, kv_heads, sequences, max_seq_len, pages * page)
-    parts, sums = room_for_parts(programs, kv_heads, rows, dim, query.device)
+    parts, sums = room_for_parts(2 * programs, kv_heads, rows, dim, query.device)
     attend_kernel[(programs, kv_heads)](
         query,
         k_cache,

@@ -1,6 +1,7 @@
 """Paged causal attention: blocks of queries times all heads of one key head.
 
-Sequences with a token or a few are decoded, alone or beside prompts, by `_decode.py`.
+Sequences of one or a few tokens are decoded by `_decode.py`, if all are or most are much shorter
+than the longest.
 
 Keys that every query of a block sees need no mask; only the tiles at the diagonal have one. On
 Hopper the prompts of most models take the kernels of `_hopper.py` and `_short_prompts.py`.
@@ -9,60 +10,13 @@ Hopper the prompts of most models take the kernels of `_hopper.py` and `_short_p
 import torch
 import triton
 import triton.language as tl
-from _decode import LOG2_E, ROWS, decode, processors
+from _decode import LOG2_E, ROWS, decode, processors, walk
 
 try:
     import _short_prompts as short_prompts
     from _hopper import attention, supports
 except ImportError:  # A Triton without Gluon.
     supports = None
-
-
-@triton.jit
-def step(
-    queries,
-    k,
-    v,
-    pages,
-    first,
-    last,
-    position,
-    best,
-    total,
-    out,
-    scale,
-    k_page,
-    k_slot,
-    dim,
-    known,
-    PAGE: tl.constexpr,
-    KEYS: tl.constexpr,
-    MASKED: tl.constexpr,
-):
-    for start in range(first, last, KEYS):
-        key = start + tl.arange(0, KEYS)
-        inside = key < last
-        page = tl.load(pages + key // PAGE, mask=inside, other=0).to(tl.int64)
-        row = page * k_page + (key % PAGE) * k_slot
-        keys = tl.load(
-            k + row[None, :] + dim[:, None], mask=known[:, None] & inside[None, :], other=0.0
-        )
-        scores = tl.dot(queries, keys) * scale
-        if MASKED:
-            seen = (key[None, :] <= position[:, None]) & inside[None, :]
-            scores = tl.where(seen, scores, float("-inf"))
-        higher = tl.maximum(best, tl.max(scores, 1))
-        fixed = tl.where(higher == float("-inf"), 0.0, higher)
-        shrink = tl.exp2(best - fixed)
-        weights = tl.exp2(scores - fixed[:, None])
-        total = total * shrink + tl.sum(weights, 1)
-        values = tl.load(
-            v + row[:, None] + dim[None, :], mask=inside[:, None] & known[None, :], other=0.0
-        )
-        out = out * shrink[:, None]
-        out = tl.dot(weights.to(values.dtype), values, out)
-        best = higher
-    return best, total, out
 
 
 @triton.jit
@@ -81,6 +35,9 @@ def prefill_kernel(
     k_page,
     k_slot,
     k_head,
+    v_page,
+    v_slot,
+    v_head,
     table_row,
     GROUP: tl.constexpr,
     DIM: tl.constexpr,
@@ -118,30 +75,32 @@ def prefill_kernel(
     token = first_token + row // GROUP
     head = kv_head * GROUP + row % GROUP
     valid = (row < TOKENS * GROUP) & (token < queried)
-    at = (begin + token).to(tl.int64)[:, None] * q_row + head[:, None] * q_head + dim[None, :]
+    place = (begin + token).to(tl.int64)[:, None]
     written = valid[:, None] & known[None, :]
-    queries = tl.load(q + at, mask=written, other=0.0)
+    q_at = q + place * q_row + head[:, None] * q_head + dim[None, :]
+    queries = tl.load(q_at, mask=written, other=0.0)
     position = tl.where(valid, offset + token, 0)
 
     best = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     sums = tl.zeros([ROWS, WIDTH], tl.float32)
     pages = table + sequence.to(tl.int64) * table_row
-    k_here = k + kv_head * k_head
-    v_here = v + kv_head * k_head
+    k_here = k + kv_head.to(tl.int64) * k_head
+    v_here = v + kv_head.to(tl.int64) * v_head
     last_token = tl.minimum(first_token + TOKENS, queried) - 1
     whole = (offset + first_token + 1) // KEYS * KEYS
     end = tl.minimum(offset + last_token + 1, length)
-    best, total, sums = step(
+    best, total, sums = walk(
         queries, k_here, v_here, pages, 0, whole, position, best, total, sums, scale,
-        k_page, k_slot, dim, known, PAGE, KEYS, False,
+        k_page, k_slot, dim, v_page, v_slot, dim, known, TOKENS, PAGE, KEYS, False,
     )  # fmt: skip
-    best, total, sums = step(
+    best, total, sums = walk(
         queries, k_here, v_here, pages, whole, end, position, best, total, sums, scale,
-        k_page, k_slot, dim, known, PAGE, KEYS, True,
+        k_page, k_slot, dim, v_page, v_slot, dim, known, TOKENS, PAGE, KEYS, True,
     )  # fmt: skip
     result = sums / tl.where(total > 0, total, 1.0)[:, None]
-    tl.store(out + at, result.to(out.dtype.element_ty), mask=written)
+    out_at = out + (place * tl.num_programs(0) * GROUP + head[:, None]) * DIM + dim[None, :]
+    tl.store(out_at, result.to(out.dtype.element_ty), mask=written)
 
 
 def run(
@@ -159,8 +118,8 @@ def run(
     tokens, heads, dim = q.shape
     page, kv_heads = k_cache.shape[1:3]
     sequences, group = len(seqused_k), heads // kv_heads
-    strides = k_cache.stride()
-    out = torch.empty_like(q)
+    k, v = k_cache.stride(), v_cache.stride()
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     few = max(1, ROWS // group)
     prompts = max_seqlen_q > few
     hopper = prompts and supports is not None and supports(q, k_cache, v_cache)
@@ -168,34 +127,43 @@ def run(
         return short_prompts.attention(
             q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, softmax_scale
         )
-    mixed = sequences * max_seqlen_q > 4 * tokens
+    mixed = prompts and sequences * max_seqlen_q > 2 * tokens
     if mixed or not prompts:
-        by_head = (strides[0], strides[2], strides[1])
         decode(
             q,
             k_cache,
             v_cache,
             block_table,
-            None if max_seqlen_q == 1 and tokens == sequences else cu_seqlens_q,
+            cu_seqlens_q,
             seqused_k,
             max_seqlen_k,
             softmax_scale,
             out,
             kv_heads=kv_heads,
             page=page,
-            k_strides=(*by_head, 0),
-            v_strides=(*by_head, 1),
+            k_strides=(k[0], k[2], k[1], 0),
+            v_strides=(v[0], v[2], v[1], 1),
             x=triton.next_power_of_2(dim),
-            tokens=min(few, max_seqlen_q),
+            tokens=min(triton.next_power_of_2(max_seqlen_q), few),
         )
         if not prompts:
             return out
-    # Blocks are counted by the longest prompt: not where most are much shorter. And a few short
-    # ones end before copies are under way.
-    if hopper and not mixed and max_seqlen_k > short_prompts.ON_CHIP:
-        return attention(
-            q, k_cache, v_cache, cu_seqlens_q, seqused_k, block_table, max_seqlen_q, softmax_scale
+    # Prompts of few keys end before copies overlap with products: enough programs hide that.
+    crowded = hopper and short_prompts.enough(sequences * kv_heads, q.device)
+    if hopper and (crowded or max_seqlen_k > short_prompts.ON_CHIP):
+        attention(
+            q,
+            k_cache,
+            v_cache,
+            cu_seqlens_q,
+            seqused_k,
+            block_table,
+            max_seqlen_q,
+            softmax_scale,
+            out,
+            few=few if mixed else 0,
         )
+        return out
     width = triton.next_power_of_2(dim)
     wide = width > 128
     many = tokens * heads >= 128 * processors(q.device)
@@ -215,9 +183,8 @@ def run(
         sequences,
         q.stride(0),
         q.stride(1),
-        strides[0],
-        strides[1],
-        strides[2],
+        *k[:3],
+        *v[:3],
         block_table.stride(0),
         GROUP=group,
         DIM=dim,
