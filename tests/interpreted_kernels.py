@@ -63,8 +63,8 @@ LARGER: dict[str, list[Axes]] = {
 """Where small shapes do not reach every kernel, or every way through it."""
 VIEWS = {
     "attention_forward": ("q", "k", "v"),
-    "mla_decode_attention": ("q",),
-    "paged_attention_decode": ("query",),
+    "mla_decode_attention": ("q", "kv_cache"),
+    "paged_attention_decode": ("query", "k_cache", "v_cache"),
     "unified_attention": ("q", "v_cache"),
 }
 """Inputs that need not be dense: servers cut them out of larger tensors."""

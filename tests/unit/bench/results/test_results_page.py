@@ -98,16 +98,16 @@ def failures(lines: Sequence[ShapeResult]) -> str:
 def effort(lines: Sequence[ShapeResult]) -> str:
     """How thoroughly the lines were checked and timed, by the commands that made them."""
     rows = [
-        "| draws of a shape | cases beside | processes | lines | solutions |",
-        "|--:|--:|--:|--:|---|",
+        "| draws of a shape | cases beside | processes | seconds | lines | solutions |",
+        "|--:|--:|--:|--:|--:|---|",
     ]
 
-    defaults = {"rounds": "2", "extra": "6", "restarts": "3"}
+    defaults = {"rounds": "2", "extra": "6", "restarts": "3", "seconds-per-shape": "0.4"}
 
     def asked(line: ShapeResult) -> tuple[str, ...]:
         command = line.run["command"]
         return tuple(
-            next(iter(re.findall(rf"--{name} (\d+)", command)), default)
+            next(iter(re.findall(rf"--{name} ([\d.]+)", command)), default)
             for name, default in defaults.items()
         )
 
@@ -326,6 +326,10 @@ def test_cold_calls_take_what_nsight_compute_says() -> None:
     long = [one for one in shapes if one["kernels"] == 1 and one["ncu_us"] > 10]
     assert len(long) >= 10
     assert all(0.95 <= one["cold_over_ncu"] <= 1.05 for one in long)
+    lines = {(one.operator, one.shape, one.solution): one for one in results_of(RESULTS)}
+    for one in shapes:
+        line = lines[one["operator"], one["shape"], one["solution"]]
+        assert line.median_us == one["cold_us"], (one["operator"], one["shape"])
 
 
 def test_torch_passes_on_every_shape_of_the_suite() -> None:
