@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 import msgspec
@@ -14,11 +15,20 @@ from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.bounds import MIN_SHARE_OF_BOUND
 from solscope.bench.catalog import built_in
 from solscope.bench.results.digest import chained, digest_of
-from solscope.bench.results.files import raw_lines
-from solscope.bench.results.restate import suite_bound, suite_shapes, true_median
+from solscope.bench.results.files import is_cut_off, raw_lines
+from solscope.bench.results.restate import (
+    ROUNDING_US,
+    stated_or_less,
+    suite_bound,
+    suite_shapes,
+    true_median,
+)
+from solscope.errors import InputError
 
 SAME = 1e-6
 """Relative difference of two numbers that were computed in the same way."""
+LEAST_US = 0.01
+"""A call takes longer than this by any method; a launch takes 0.5 us."""
 CLOCKS = 1.1
 """By how much bounds of the first evaluator, with tensor rates at a lower clock, may be larger."""
 
@@ -67,6 +77,7 @@ def audit(paths: Iterable[Path | str]) -> Audit:
     shipped = _shipped()
     for file in files:
         running: dict[str, str] = {}
+        number = 0
         for number, raw, result in raw_lines(file):
             total += 1
             others += shipped(result) not in (None, result.solution_hash)
@@ -79,6 +90,11 @@ def audit(paths: Iterable[Path | str]) -> Audit:
                 Finding(file, number, kind, what, result.operator, result.shape, result.solution)
                 for kind, what in problems
             ]
+        if is_cut_off(Path(file)):
+            what = "the last line was cut off"
+            findings.append(Finding(file, number + 1, "broken_run", what, "", "", ""))
+    if not total:
+        raise InputError(f"{', '.join(files)}: no results")
     return Audit(files, total, intact, bare, others, findings)
 
 
@@ -102,11 +118,13 @@ def inconsistencies(result: ShapeResult) -> Iterator[tuple[Kind, str]]:
         yield "inconsistent", f"its median is {result.median_us:g} us, its samples say otherwise"
     if result.s and not _same(result.s, (result.bound_us or 0.0) / (result.median_us or 1.0)):
         yield "inconsistent", "s is not bound_us / median_us"
-    if result.status == "passed" and result.s and result.s > 1 / MIN_SHARE_OF_BOUND:
-        yield "inconsistent", f"passed with S = {result.s:.2f}, faster than the bound"
+    yield from _impossible_times(result)
     if result.status in FAILURES and not result.reason:
         yield "inconsistent", "failed without a reason"
-    listed = suite_shapes(result.suite).get((result.operator, result.shape))
+    shapes = suite_shapes(result.suite)
+    listed = shapes.get((result.operator, result.shape))
+    if shapes and listed is None:
+        yield "inconsistent", f"{result.suite} has no shape {result.shape} of {result.operator}"
     if result.scale != 1 or listed is None:
         return
     if result.axes != listed.axes:
@@ -119,6 +137,32 @@ def inconsistencies(result: ShapeResult) -> Iterator[tuple[Kind, str]]:
     room = CLOCKS if result.evaluator < 2 else 1.0
     if bound and (result.bound_us or 0.0) > bound * room * (1 + SAME):
         yield "inconsistent", f"its bound is {result.bound_us:g} us, the suite gives {bound:g}"
+
+
+def _impossible_times(result: ShapeResult) -> Iterator[tuple[Kind, str]]:
+    """Times that no measurement gives, whatever S the line states."""
+    if result.status != "passed" or not result.median_us:
+        return
+    bound = result.bound_us
+    if result.scale == 1 and (result.operator, result.shape) in suite_shapes(result.suite):
+        computed = suite_bound(result.suite, result.operator, result.shape, result.device)
+        bound = stated_or_less(result, computed) or computed.bound_us
+    s = max(result.s or 0.0, (bound or 0.0) / result.median_us)
+    if s > 1 / MIN_SHARE_OF_BOUND:
+        yield "inconsistent", f"passed with S = {s:.4g}, faster than the bound"
+    if not result.samples:
+        yield "inconsistent", "it has a time, and no samples of it"
+    for name, timing in result.methods.items():
+        if not timing.median_us:
+            continue
+        if timing.median_us < LEAST_US:
+            yield "inconsistent", f"{timing.median_us:g} us by {name}: no call takes so little"
+        if name == result.method:
+            continue  # Its samples are those of the line.
+        if not timing.samples:
+            yield "inconsistent", f"it has a time by {name}, and no samples of it"
+        elif abs(median(timing.samples) - timing.median_us) > ROUNDING_US:
+            yield "inconsistent", f"its median by {name} is not that of its samples"
 
 
 def _same(value: float, other: float) -> bool:

@@ -160,7 +160,7 @@ class ShapeResult(msgspec.Struct, frozen=True):
     evaluator: int = 1
     """Version of the evaluator that checked it (`EVALUATOR`)."""
     declined: list[str] = msgspec.field(default_factory=list)
-    """Extra cases for which the solution raised NotImplementedError."""
+    """Extra cases without an answer: it raised NotImplementedError, or had no memory or no time."""
     sets_checked: int | None = None
     """Of the draws that timed calls rotate over, those that were compared with a reference; null
     where lines of the first evaluator do not say."""

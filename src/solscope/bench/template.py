@@ -6,6 +6,7 @@ whole way works before the first own line is written.
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from solscope.bench.catalog import ABOUT, CUDA_BUILD, find_solution
@@ -84,7 +85,19 @@ def run(*args, **inputs):
     if isinstance(result, dict):
         first = next(iter(result))
         return {**result, first: copy(result[first])}
-    return (copy(result[0]), *result[1:]) if result else result
+    return (copy(result[0]), *result[1:])
+'''
+
+
+IN_PLACE = '''
+
+_eager = run
+
+
+def run({arguments}):
+    """The eager solution, then `{output}` through the kernel."""
+    _eager({arguments})
+    {output}.copy_(copy({output}))
 '''
 
 
@@ -92,12 +105,15 @@ def write_template(
     operator: str, folder: Path, language: str, *, force: bool = False
 ) -> list[Path]:
     """Write a solution of `operator` into `folder`; the files written."""
-    if find_operator(operator).task is None:
+    task = find_operator(operator).task
+    if task is None:
         raise UsageError(f"{operator} has no reference, so a solution could not be checked")
     eager = find_solution("torch-eager").file(operator)
     if eager is None:
         raise UsageError(f"no eager solution of {operator} to start from")
-    files = _files(operator, eager.read_text(encoding="utf-8"), language)
+    # Where nothing is returned, what is updated first.
+    updated = None if set(task.outputs) - set(task.mutates) else next(iter(task.outputs))
+    files = _files(operator, eager.read_text(encoding="utf-8"), language, updated)
     existing = [name for name in files if (folder / name).exists()]
     if existing and not force:
         raise InputError(f"{folder / existing[0]} exists; --force overwrites it")
@@ -107,15 +123,25 @@ def write_template(
     return [folder / name for name in files]
 
 
-def _files(operator: str, eager: str, language: str) -> dict[str, str]:
+def _files(operator: str, eager: str, language: str, updated: str | None) -> dict[str, str]:
     title = f"My {operator}"
     dependencies = '"triton"' if language == "triton" else ""
     about = ABOUT_TEXT.format(title=title, language=language, dependencies=dependencies)
     if language == "torch":
         return {ABOUT: about, f"{operator}.py": eager}
     imported = eager.replace("import torch\n", "import torch\nfrom _kernel import copy\n", 1)
-    run = {ABOUT: about, f"{operator}.py": imported + WRAPPED}
+    wrapped = WRAPPED
+    if updated is not None:
+        wrapped = IN_PLACE.format(output=updated, arguments=", ".join(_arguments(eager)))
+    run = {ABOUT: about, f"{operator}.py": imported + wrapped}
     if language == "triton":
         return {**run, "_kernel.py": TRITON.format(operator=operator)}
     build = CUDA_BUILD.format(source="_kernel.cu", name=f"{operator}_kernel", function="copy")
     return {**run, "_kernel.py": build, "_kernel.cu": CUDA.format(operator=operator)}
+
+
+def _arguments(source: str) -> list[str]:
+    """The arguments of `run`."""
+    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+    run = next(node for node in functions if node.name == "run")
+    return [argument.arg for argument in run.args.args]

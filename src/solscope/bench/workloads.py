@@ -18,6 +18,12 @@ SMALL = 0.0
 """The scale of shapes that were made small enough for any CPU."""
 REHEARSALS = 3
 """Shapes on which a compiler is warmed up, at most."""
+LABELS: dict[Variant, str] = {
+    "extreme": "extreme inputs",
+    "ties": "inputs with equal values",
+    "empty": "empty inputs",
+}
+"""What the extra cases with other values than usual are called."""
 MOST_SEQUENCES = 3
 """Sequences of equal length in an extra case."""
 
@@ -148,8 +154,7 @@ def beside(operator: Operator, axes: Mapping[str, Any], most_bytes: float) -> It
     }
     yield Case(uneven, "varied", "other parameters and lengths", always=True)
     if operator.cost(small).bytes <= 4 * most_bytes:
-        variants: tuple[Variant, ...] = ("extreme", "ties", "empty")
-        yield from (Case(small, variant, f"{variant} inputs") for variant in variants)
+        yield from (Case(small, variant, label) for variant, label in LABELS.items())
     for name in task.vary:
         for value in dict.fromkeys(_around(small.get(name))):
             case = {**small, name: _plain(value)}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from solscope.bench.audit import audit, inconsistencies
-from solscope.bench.base import EVALUATOR, ShapeResult
+from solscope.bench.base import EVALUATOR, ShapeResult, Timing
 from solscope.bench.results.digest import describe_edited, with_digests
 from solscope.bench.results.files import append_result
 from solscope.bench.results.restate import suite_bound
@@ -117,8 +117,55 @@ def test_a_ratio_of_five_does_not_pass() -> None:
     line = honest(0)
     fast = msgspec.structs.replace(line, median_us=(line.bound_us or 0) / 5, samples=[], s=5.0)
     assert [what for _, what in inconsistencies(fast)] == [
-        "passed with S = 5.00, faster than the bound"
+        "passed with S = 5, faster than the bound",
+        "it has a time, and no samples of it",
     ]
+
+
+@pytest.mark.parametrize("s", [None, 0.0])
+def test_a_time_below_the_bound_shows_whatever_s_says(s: float | None) -> None:
+    line = honest(0)
+    tiny = msgspec.structs.replace(line, median_us=0.02, samples=[0.02], s=s)
+    (what,) = [what for _, what in inconsistencies(tiny)]
+    assert "faster than the bound" in what
+
+
+@pytest.mark.parametrize(
+    ("timing", "what"),
+    [
+        (Timing(median_us=1e-6, samples=[1e-6]), "no call takes so little"),
+        (Timing(median_us=5.0, samples=[9.0, 9.0]), "by graph-v2 is not that of its samples"),
+        (Timing(median_us=5.0), "a time by graph-v2, and no samples"),
+        (Timing(reason="cannot be recorded"), None),
+        (Timing(median_us=9.0, samples=[9.0, 9.001]), None),
+    ],
+)
+def test_times_by_other_methods_are_checked(timing: Timing, what: str | None) -> None:
+    line = msgspec.structs.replace(honest(0), methods={"graph-v2": timing})
+    found = [said for _, said in inconsistencies(line)]
+    assert found == [] if what is None else what in found[0]
+
+
+def test_a_shape_that_the_suite_does_not_have_shows() -> None:
+    invented = msgspec.structs.replace(honest(0), shape="9999")
+    assert [what for _, what in inconsistencies(invented)] == [
+        "atrex has no shape 9999 of rms_norm"
+    ]
+    own = msgspec.structs.replace(invented, suite="a suite of my own")
+    assert [*inconsistencies(own)] == []
+
+
+def test_a_file_without_lines_or_with_half_a_line_is_not_as_written(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])
+    assert kinds(file) == [(3, "broken_run")]
+    assert run(["bench", "verify", str(file)]) == 1
+    assert "the last line was cut off" in capsys.readouterr().out
+    file.write_bytes(b"\n")
+    assert run(["bench", "verify", str(file)]) == 2
+    assert capsys.readouterr().err == f"solscope: {file}: no results\n"
 
 
 def test_weights_bounds_and_medians_are_not_believed() -> None:

@@ -25,7 +25,7 @@ class Entry(msgspec.Struct, frozen=True):
     shapes_unsupported: int
     """Shapes that it does not take, or whose package is missing."""
     declined: int
-    """Extra cases for which it raised NotImplementedError, over its operators."""
+    """Extra cases without an answer, over its operators."""
     wins: int
     """Shapes on which it is the fastest that passed."""
     operators: dict[str, float | None]

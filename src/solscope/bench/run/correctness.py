@@ -66,7 +66,7 @@ class Checked:
     reference: dict[str, str] = field(default_factory=dict)
     extra_cases: int = 0
     declined: list[str] = field(default_factory=list)
-    """Extra cases for which the solution raised NotImplementedError."""
+    """Extra cases without an answer."""
     timeouts: int = 0
     everywhere: Verdict | None = None
     """A failure that applies to every shape without its own verdict."""
@@ -199,8 +199,9 @@ class OperatorCheck:
         for slot in slots:
             verdict = self._judge(slot, sets, right)
             checked = self.found[slot.candidate.key]
-            checked.extra_cases += verdict.status not in ("unsupported", "oom", "timeout")
-            if verdict.status == "unsupported":
+            unanswered = verdict.status in ("unsupported", "oom", "timeout")
+            checked.extra_cases += not unanswered
+            if unanswered:
                 checked.declined.append(label)
             checked.timeouts += verdict.status == "timeout"
             patient = verdict.status == "timeout" and checked.timeouts < MAX_TIMEOUTS

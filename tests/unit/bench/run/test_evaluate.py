@@ -101,6 +101,26 @@ def test_a_template_passes_as_it_is_and_fails_when_broken(
     assert not set(right.seeds) & set(wrong.seeds)
 
 
+OUT_OF_MEMORY = """
+import torch
+def run(x, weight, eps):
+    if eps != 1e-6:
+        raise MemoryError("out of memory")
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, 1e-6)
+"""
+
+
+def test_extra_cases_without_memory_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rms_norm.py").write_text(OUT_OF_MEMORY)
+    command = ["bench", "check", str(tmp_path), "--op", "rms_norm", "--device", "cpu", "--small"]
+    assert run([*command, "--shapes", "top1", "--json"]) == 0
+    shown = capsys.readouterr().out
+    (line,) = document(shown[shown.index('{\n  "schema"') :])["results"]
+    assert "other parameters and lengths" in line["declined"]
+
+
 @pytest.mark.parametrize("language", ["triton", "cuda"])
 def test_templates_in_other_languages_have_a_kernel_of_their_own(
     tmp_path: Path, language: str

@@ -22,6 +22,8 @@ from solscope.text import clean
 
 MOST_FINDINGS = 40
 """How many findings of `verify` are printed; JSON has them all."""
+ROOMY = 150
+"""Columns from which on all solutions that are fastest somewhere are named, not the first one."""
 REASONS = 8
 """How many reasons are printed in full; JSON has them all."""
 
@@ -128,11 +130,12 @@ def _reasons(results: Sequence[ShapeResult]) -> list[Printable]:
 def score_parts(score: Score, screen: Screen) -> list[Printable]:
     """S per operator, and over all."""
     columns = (
-        *numbers("importance", "S", ("bound µs", 2), ("best µs", 1)),
-        *numbers("can be saved", "passed", ("published S", 3)),
+        *numbers("importance", "S", ("bound µs", 3), ("best µs", 2)),
+        *numbers("can be saved", "passed", ("published S", 4)),
         Column("operator", text=True),
-        Column("best", text=True, spare=4),
+        Column("fastest", text=True, spare=1),
     )
+    every = screen.width >= ROOMY
     cells = [
         (
             _share(row.importance),
@@ -143,7 +146,7 @@ def score_parts(score: Score, screen: Screen) -> list[Printable]:
             f"{row.shapes_passed}/{row.shapes}",
             _share(row.published_s),
             row.operator,
-            ", ".join(f"{name} {n}" for name, n in row.best.items()),
+            ", ".join([f"{name} {n}" for name, n in row.best.items()][: None if every else 1]),
         )
         for row in score.operators
     ]
@@ -199,7 +202,7 @@ def audit_parts(audit: Audit, screen: Screen) -> list[Printable]:
     left = len(audit.findings) - len(cells)
     notes = [f"and {left} more; --json has them all"] if left else []
     notes.append(
-        f"{counted(audit.lines, 'line')}: {audit.intact} as written, {audit.no_digest} with no "
+        f"{counted(audit.lines, 'line')}: {audit.intact:,} as written, {audit.no_digest:,} with no "
         f"digest, {len({(finding.file, finding.line) for finding in audit.findings})} with findings"
     )
     if audit.other_solution:

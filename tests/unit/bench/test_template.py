@@ -1,0 +1,57 @@
+"""Solutions to start from: what the kernel of the template makes is what is judged."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from solscope.bench.template import write_template
+from solscope.bench.verify import draws, outputs_of, wrong_outputs
+from solscope.bench.workloads import workloads
+from solscope.operators import operator
+from solscope.suite.scale import scale_down
+
+SUITE = workloads("atrex")
+IN_PLACE = [
+    name
+    for name in SUITE
+    if set(operator(name).required_task.outputs) <= set(operator(name).required_task.mutates)
+]
+
+
+def loaded(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("template", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", [*IN_PLACE, "rms_norm", "moe_topk_gating_softmax"])
+def test_the_first_output_goes_through_the_kernel(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_template(name, tmp_path, "triton")
+    kernel = ModuleType("_kernel")
+    monkeypatch.setitem(sys.modules, "_kernel", kernel)
+    task = operator(name).required_task
+    axes, draw = next(iter(draws([scale_down(SUITE[name][0].axes)], seed=7)))
+    inputs = task.inputs(axes, draw)
+    wanted = task.reference(**inputs)
+    wrong = []
+    for copy in (torch.clone, torch.zeros_like):
+        kernel.copy = copy  # type: ignore[attr-defined]
+        run = loaded(tmp_path / f"{name}.py").run
+        wrong.append(wrong_outputs(task, outputs_of(task, run, inputs), wanted, inputs))
+    assert wrong[0] == []
+    assert [one.split(":")[0] for one in wrong[1]] == [next(iter(task.outputs))]
+
+
+def test_operators_that_update_in_place_are_there() -> None:
+    assert {"fused_add_rms_norm", "reshape_and_cache", "fused_qkv_rope"} <= set(IN_PLACE)
