@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +16,6 @@ from solscope.bench.catalog import built_in
 from solscope.bench.results.digest import chained, digest_of
 from solscope.bench.results.files import is_cut_off, raw_lines
 from solscope.bench.results.restate import (
-    ROUNDING_US,
     stated_or_less,
     suite_bound,
     suite_shapes,
@@ -161,7 +159,7 @@ def _impossible_times(result: ShapeResult) -> Iterator[tuple[Kind, str]]:
             continue  # Its samples are those of the line.
         if not timing.samples:
             yield "inconsistent", f"it has a time by {name}, and no samples of it"
-        elif abs(median(timing.samples) - timing.median_us) > ROUNDING_US:
+        elif true_median(timing) != timing.median_us:
             yield "inconsistent", f"its median by {name} is not that of its samples"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from solscope.bench.template import write_template
-from solscope.bench.verify import draws, outputs_of, wrong_outputs
+from solscope.bench.verify import draws, load_run, outputs_of, wrong_outputs
 from solscope.bench.workloads import workloads
 from solscope.operators import operator
 from solscope.suite.scale import scale_down
@@ -22,15 +21,6 @@ IN_PLACE = [
     for name in SUITE
     if set(operator(name).required_task.outputs) <= set(operator(name).required_task.mutates)
 ]
-
-
-def loaded(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("template", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", [*IN_PLACE, "rms_norm", "moe_topk_gating_softmax"])
@@ -47,7 +37,7 @@ def test_the_first_output_goes_through_the_kernel(
     wrong = []
     for copy in (torch.clone, torch.zeros_like):
         kernel.copy = copy  # type: ignore[attr-defined]
-        run = loaded(tmp_path / f"{name}.py").run
+        run = load_run(tmp_path / f"{name}.py")
         wrong.append(wrong_outputs(task, outputs_of(task, run, inputs), wanted, inputs))
     assert wrong[0] == []
     assert [one.split(":")[0] for one in wrong[1]] == [next(iter(task.outputs))]

@@ -13,7 +13,7 @@ from statistics import median
 
 import msgspec
 
-from solscope.bench.base import ShapeResult
+from solscope.bench.base import ShapeResult, Timing
 from solscope.bench.bounds import ShapeBound, shape_bound
 from solscope.bench.workloads import DEFAULT_SUITE, Workload, workloads
 from solscope.errors import SolscopeError
@@ -51,7 +51,7 @@ def _key(result: ShapeResult) -> tuple[str, str]:
     return result.operator, result.shape
 
 
-def true_median(result: ShapeResult) -> float | None:
+def true_median(result: ShapeResult | Timing) -> float | None:
     """The median of the samples, where what is stated is not that; null where nothing is stated."""
     if not result.median_us or not result.samples:
         return result.median_us
