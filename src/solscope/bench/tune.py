@@ -1,14 +1,16 @@
 """`bench tune`: check and time a solution again whenever it changes, beside bound and best time.
 
 Every attempt is a small run of the evaluator, in processes of their own as always. The process that
-starts workers stays, so that an attempt does not wait for torch.
+starts workers stays, so that an attempt does not wait for torch. An attempt at files that have
+changed since is ended at once: nobody wants its answer, and it may hang.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -30,6 +32,12 @@ BASELINE = "torch-eager"
 """Timed once where no result is known for the device."""
 MOST_ATTEMPTS = 10
 """Attempts that are listed, the newest first."""
+POLL_S = 0.25
+"""How often an attempt is asked whether it is outdated."""
+
+
+class Outdated(Exception):  # noqa: N818 - no error: somebody saved the files again
+    """An attempt that was ended, since it was at files that are others now."""
 
 
 class Tuner:
@@ -43,7 +51,10 @@ class Tuner:
         find_solution(place).required_file(self.operator)
         self.device = device_name(options.device)
         self.earlier = self._comparable(earlier)
+        self._unused = None if self.earlier else self._why_unused(earlier)
         self.attempts: list[Attempt] = []
+        self.number = 0
+        """Of the attempt that runs, or ran last; one that was ended has a number too."""
         self._passed: list[ShapeResult] = []
         """Lines of the last attempt that passed."""
         self._passed_number: int | None = None
@@ -64,42 +75,82 @@ class Tuner:
         except (SolscopeError, OSError):
             return None
 
-    def attempt(self, progress: Progress = lambda _: None) -> Tuning:
-        """Check and time the solution as it is now."""
+    def attempt(
+        self,
+        progress: Progress = lambda _: None,
+        outdated: Callable[[], bool] = lambda: False,
+    ) -> Tuning:
+        """Check and time the solution as it is now.
+
+        Another thread asks `outdated` all the while. When that is true, all workers are killed and
+        `Outdated` is raised; the attempt is not listed.
+        """
+        self.number += 1
         solution = find_solution(self.place)
         baseline = built_in().get(BASELINE)
         solutions = [solution]
         if not self.earlier and solution.name != BASELINE and baseline.file(self.operator):
             solutions.append(baseline)
-        lines = self._run(replace(self.options, solutions=solutions), progress)
+        lines = self._run(replace(self.options, solutions=solutions), progress, outdated)
         self.earlier += self._comparable([line for line in lines if line.solution != solution.name])
         own = [line for line in lines if line.solution == solution.name]
         return self._noted(solution.name, sorted(own, key=lambda line: -line.weight))
 
     @ignore_host_warnings()
-    def _run(self, options: Options, progress: Progress) -> list[ShapeResult]:
+    def _run(
+        self, options: Options, progress: Progress, outdated: Callable[[], bool]
+    ) -> list[ShapeResult]:
         if self._spawner is None:
             self._spawner = self._open.enter_context(open_spawner(options))
-        try:
-            return Evaluation(options, progress, self._spawner).run()
-        except BaseException:
-            self._end_workers()  # some may be in the middle of something
-            raise
+        lines: list[ShapeResult] = []
+        with _stopped_when(outdated, self._spawner) as stopped:
+            try:
+                lines = Evaluation(options, progress, self._spawner).run()
+            except BaseException as error:
+                self._end_workers()  # some may be in the middle of something
+                # Whatever fails because its workers were killed says nothing about the solution.
+                if not (stopped.is_set() and isinstance(error, Exception)):
+                    raise
+        if stopped.is_set():
+            self._end_workers()
+            raise Outdated
+        return lines
 
     def _end_workers(self) -> None:
         self._open.close()
         self._spawner = None
 
-    def _comparable(self, lines: Sequence[ShapeResult]) -> list[ShapeResult]:
-        """Passed lines of this operator, device, suite, scale and method."""
+    def _wanted(self) -> dict[str, str | float]:
+        """What results must have in common with the attempts to be compared with them."""
         options = self.options
-        wanted = (self.operator, self.device, options.suite, options.scale, options.plan.methods[0])
+        return {
+            "operator": self.operator,
+            "device": self.device,
+            "suite": options.suite,
+            "scale": options.scale,
+            "method": options.plan.methods[0],
+        }
+
+    def _comparable(self, lines: Sequence[ShapeResult]) -> list[ShapeResult]:
+        """Lines of this operator, device, suite, scale and method."""
+        wanted = self._wanted().items()
         fitting = [
             line
             for line in latest(lines)
-            if (line.operator, line.device, line.suite, line.scale, line.method) == wanted
+            if all(getattr(line, what) == value for what, value in wanted)
         ]
-        return restate(fitting) if options.scale == 1 else fitting
+        return restate(fitting) if self.options.scale == 1 else fitting
+
+    def _why_unused(self, lines: Sequence[ShapeResult]) -> str | None:
+        """What none of these lines has, though they were given to be compared with."""
+        for what, value in self._wanted().items() if lines else ():
+            fitting = [line for line in lines if getattr(line, what) == value]
+            if not fitting:
+                there = ", ".join(sorted({str(getattr(line, what)) for line in lines}))
+                of = f"{what} {value} (available: {there})"
+                return f"the results given are not used: none is of {of}"
+            lines = fitting
+        return None
 
     def _noted(self, name: str, lines: Sequence[ShapeResult]) -> Tuning:
         best = {line.shape: line for line in best_per_shape(self.earlier, self.operator)}
@@ -129,10 +180,9 @@ class Tuner:
         spent = sum(n * (line.median_us or 0.0) for n, line in zip(calls, timed, strict=True))
         bounds = [line.bound_us for line in timed]
         least = sum(n * (bound or 0.0) for n, bound in zip(calls, bounds, strict=True))
-        number = self.attempts[0].number + 1 if self.attempts else 1
         change = None if wrong else _change(shapes)
         return Attempt(
-            number=number,
+            number=self.number,
             time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             solution_hash=lines[0].solution_hash if lines else "",
             status=wrong.status if wrong else "passed",
@@ -153,11 +203,34 @@ class Tuner:
             notes.append(f"no bound: {reason}")
         if options.scale != 1:
             notes.append("sizes were scaled: what goes wrong at full size alone was not seen")
-        if not best:
+        if self._unused:
+            notes.append(self._unused)
+        elif not best:
             notes.append(f"no result of {self.device} to compare with: name files with --results")
         cases = f"{options.rounds} draw{'s' * (options.rounds > 1)} and {options.extra} extra cases"
         notes.append(f"quick check: {cases}, {options.restarts} process; bench run checks more")
         return notes
+
+
+@contextmanager
+def _stopped_when(outdated: Callable[[], bool], spawner: Spawner) -> Iterator[threading.Event]:
+    """Ask `outdated` from another thread; when it says so, end all workers and set the event."""
+    over, stopped = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        while not over.wait(POLL_S):
+            if outdated():
+                stopped.set()
+                spawner.stop()
+                return
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    try:
+        yield stopped
+    finally:
+        over.set()
+        asking.join()
 
 
 def _shape(line: ShapeResult, best: ShapeResult | None, before: ShapeResult | None) -> TunedShape:

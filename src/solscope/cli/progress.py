@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,8 @@ import click
 
 LOG_EVERY_S = 5.0
 """Interval of progress lines in a log, where no line can be overwritten."""
+TICK_S = 1.0
+"""How often the time of something that runs is shown anew."""
 
 
 def start_bar(bars: ExitStack, name: str) -> Callable[[int, int], None]:
@@ -51,3 +54,33 @@ def progress_line() -> Iterator[Callable[[str], None]]:
             click.echo(f"solscope: {last - start:.0f} s: {clean(text)}", err=True)
 
     yield log
+
+
+@contextmanager
+def running_line(what: str) -> Iterator[Callable[[str], None]]:
+    """The same, and also how long `what` has been running, even while it does not get further."""
+    start, said = time.monotonic(), "starting"
+    on_terminal, lock, over = sys.stderr.isatty(), threading.Lock(), threading.Event()
+
+    with progress_line() as show:
+
+        def say(text: str | None = None) -> None:
+            nonlocal said
+            with lock:
+                said = said if text is None else text
+                # Lines of a log begin with the time.
+                for_s = f" for {time.monotonic() - start:.0f} s" if on_terminal else ""
+                show(f"{what} is running{for_s}: {said}")
+
+        def tick() -> None:
+            while not over.wait(TICK_S):
+                say()
+
+        ticking = threading.Thread(target=tick, name="running_line", daemon=True)
+        ticking.start()
+        try:
+            say()
+            yield say
+        finally:
+            over.set()
+            ticking.join()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,12 +16,13 @@ pytest.importorskip("torch")
 
 from solscope.bench import tune as tuning_module
 from solscope.bench.base import ShapeResult
+from solscope.bench.pool.process import Stopped
 from solscope.bench.results.attempts import Tuning
 from solscope.bench.run.agenda import Options
-from solscope.bench.tune import MOST_ATTEMPTS, Tuner
+from solscope.bench.tune import MOST_ATTEMPTS, Outdated, Tuner
 from solscope.cli import run
 from solscope.cli.commands.bench import tuning as command
-from solscope.errors import InputError
+from solscope.errors import InputError, SolscopeError
 from solscope.report.forms import Screen, render_text
 from tests.json_output import document
 
@@ -32,6 +35,7 @@ def run(x, weight, eps):
     return (x32 * weight.float()).to(x.dtype)
 """
 WRONG = RIGHT.replace("+ eps)", "+ eps) * 1.5")
+HANGING = RIGHT.replace("    x32 = x.float()", "    while True:\n        x32 = x.float()")
 
 
 @pytest.fixture
@@ -51,7 +55,11 @@ def edited(file: Path, versions: list[str], monkeypatch: pytest.MonkeyPatch) -> 
             raise KeyboardInterrupt
         file.write_text(text, encoding="utf-8")
 
-    monkeypatch.setattr(command, "time", SimpleNamespace(sleep=_every_second(save)))
+    monkeypatch.setattr(
+        command,
+        "time",
+        SimpleNamespace(sleep=_every_second(save), monotonic=time.monotonic),
+    )
 
 
 def documents(out: str) -> list[Any]:
@@ -253,6 +261,123 @@ def test_the_table_fits_the_terminal(
     assert any("1.50" in row and "0.75" in row for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (line("0", 1.0, solution="fla"), None),
+        (
+            msgspec.structs.replace(line("0", 1.0), device="NVIDIA H200"),
+            "none is of device cpu (available: NVIDIA H200)",
+        ),
+        (
+            msgspec.structs.replace(line("0", 1.0), operator="gemm"),
+            "none is of operator rms_norm (available: gemm)",
+        ),
+        (line("0", 1.0, suite="atrex"), "none is of suite made (available: atrex)"),
+        (line("0", 1.0, scale=0.5), "none is of scale 1.0 (available: 0.5)"),
+    ],
+)
+def test_results_that_cannot_be_compared_are_named(
+    given: ShapeResult, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [[line("0", 40.0), line("0", 30.0, solution="torch-eager")]]
+    (found,), solutions = attempts(monkeypatch, tmp_path / "mine.py", runs, [given])
+    unused = [note for note in found.notes if "not used" in note]
+    assert unused == ([] if said is None else [f"the results given are not used: {said}"])
+    assert ("torch-eager" in solutions[0]) == bool(unused)
+
+
+# --- Files that are saved while an attempt runs
+
+
+@pytest.mark.usefixtures("warm_workers", "quick")
+def test_saving_ends_an_attempt_that_hangs_and_begins_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.py"
+    edited(file, [HANGING, RIGHT], monkeypatch)
+    save_when_running(file, RIGHT, monkeypatch)
+    what = ["bench", "tune", "rms_norm", "--solution", str(file), "--shapes", "0"]
+    assert run([*what, "--device", "cpu", "--small", "--timeout", "10", "--json"]) == 0
+    found = capsys.readouterr()
+    (shown,) = documents(found.out)
+    assert [(one["number"], one["status"]) for one in shown["attempts"]] == [(2, "passed")]
+    assert f"s: {file} was saved again" in found.err
+
+
+def save_when_running(file: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save a file as soon as something is said about the shape that is checked."""
+
+    @contextmanager
+    def running_line(_: str) -> Iterator[Callable[[str], None]]:
+        def say(said: str) -> None:
+            if "shape 0" in said:
+                file.write_text(text, encoding="utf-8")
+
+        yield say
+
+    monkeypatch.setattr(command, "running_line", running_line)
+    monkeypatch.setattr(tuning_module, "POLL_S", 0.02)
+
+
+class Stopping:
+    """Stands for a run that waits for its workers until these are killed."""
+
+    def __init__(self, end: Callable[[], list[ShapeResult]]) -> None:
+        self.end = end
+
+    def __call__(self, _: Options, __: Any, spawner: Any) -> Stopping:
+        self.spawner = spawner
+        return self
+
+    def run(self) -> list[ShapeResult]:
+        for _ in range(10_000):
+            if self.spawner.stopped:
+                return self.end()
+            time.sleep(0.001)
+        raise AssertionError("nobody ended the workers")
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda: [line("0", 40.0, status="crashed", reason="SIGKILL")],
+        lambda: _raise(Stopped()),
+        lambda: _raise(SolscopeError("a worker process did not start")),
+    ],
+)
+def test_whatever_comes_of_killed_workers_is_no_attempt(
+    end: Callable[[], list[ShapeResult]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(RIGHT, encoding="utf-8")
+    monkeypatch.setattr(tuning_module, "POLL_S", 0.001)
+    options = Options(operators=["rms_norm"], solutions=[], device="cpu", suite="made")
+    with Tuner(options, str(file), []) as tuner:
+        monkeypatch.setattr(tuning_module, "Evaluation", Stopping(end))
+        with pytest.raises(Outdated):
+            tuner.attempt(outdated=lambda: True)
+        monkeypatch.setattr(tuning_module, "Evaluation", Replayed([[line("0", 40.0)]]))
+        found = tuner.attempt()
+    assert [one.number for one in found.attempts] == [2], "workers can be started again"
+
+
+def test_ctrl_c_ends_the_loop_even_when_files_were_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(RIGHT, encoding="utf-8")
+    monkeypatch.setattr(tuning_module, "POLL_S", 0.001)
+    monkeypatch.setattr(tuning_module, "Evaluation", Stopping(lambda: _raise(KeyboardInterrupt())))
+    options = Options(operators=["rms_norm"], solutions=[], device="cpu", suite="made")
+    with Tuner(options, str(file), []) as tuner, pytest.raises(KeyboardInterrupt):
+        tuner.attempt(outdated=lambda: True)
+
+
 # --- Waiting for a change
 
 
@@ -278,7 +403,9 @@ def test_an_error_of_the_evaluator_does_not_end_the_loop(
             except StopIteration:
                 raise KeyboardInterrupt from None
 
-        def attempt(self, _: Any) -> Tuning:
+        number = 0
+
+        def attempt(self, *_: Any) -> Tuning:
             raise InputError("the GPU is busy")
 
     monkeypatch.setattr(command, "POLL_S", 0.0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
+import time
 
 import pytest
 
 from solscope.cli import run
-from solscope.cli.progress import progress_line
+from solscope.cli.progress import progress_line, running_line
 from solscope.cli.screen import can_draw, use_color
 
 DEMO = ["show", "--top", "1", "demo:vllm-b200"]
@@ -100,3 +102,29 @@ def test_progress_in_a_log_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatc
         for done in range(1, 5):
             progress(f"{done} of 4")
     assert written(log) == "solscope: 5 s: 2 of 4\nsolscope: 12 s: 4 of 4\n"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "said"),
+    [
+        (True, ["attempt 2 is running for 0 s: starting", "attempt 2 is running for 7 s: shape 0"]),
+        (False, ["solscope: 0 s: attempt 2 is running: starting", "solscope: 7 s: attempt 2 is"]),
+    ],
+)
+def test_what_runs_says_for_how_long_even_while_it_hangs(
+    terminal: bool, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen, now = Screen("utf-8", terminal=terminal), 0.0
+    monkeypatch.setattr("solscope.cli.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("solscope.cli.progress.TICK_S", 0.001)
+    monkeypatch.setattr("solscope.cli.progress.LOG_EVERY_S", 0.0)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with running_line("attempt 2") as progress:
+        progress("shape 0")
+        now = 7.0
+        for _ in range(10_000):
+            if said[1] in written(screen):
+                break
+            time.sleep(0.001)
+    assert all(text in written(screen) for text in said)
+    assert not [one for one in threading.enumerate() if one.name == "running_line"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from solscope.cli.commands.bench.options import (
 from solscope.cli.interrupts import ended_as_by_hand
 from solscope.cli.options import bounds_option, flag_option
 from solscope.cli.output import FAILED, Output, json_option, present
-from solscope.cli.progress import progress_line
+from solscope.cli.progress import running_line
 
 if TYPE_CHECKING:
     from solscope.bench.results.attempts import Tuning
@@ -46,7 +47,7 @@ ROUNDS, EXTRA, SECONDS = 1, 2, 0.2
     multiple=True,
     metavar="FILE",
     help="Results to compare with, the fastest per shape. May be repeated. Without any for this "
-    "device, torch-eager is timed.",
+    "device and these sizes, torch-eager is timed.",
 )
 @shapes_suite_option
 @device_option
@@ -73,8 +74,9 @@ def tune(
     """Check and time a solution of operator OP on a few shapes, again whenever its files change.
 
     Each attempt is compared with the bound, with the best known result and with the attempt before.
-    It runs in a separate process, and a wrong or hanging kernel is an attempt like any other. Stop
-    with Ctrl-C. With --json, each attempt is one document.
+    It runs in a separate process, and a wrong kernel is an attempt like any other. Saving the files
+    while an attempt runs, e.g. one that hangs, ends it and begins the next. Stop with Ctrl-C. With
+    --json, each attempt is one document.
 
     \b
     Examples:
@@ -135,17 +137,14 @@ def _options(
 
 
 def _once(tuner: Tuner, output: Output) -> int:
-    tuning = _attempt(tuner)
+    with running_line("attempt 1") as progress:
+        tuning = tuner.attempt(progress)
     return present(tuning, output, failed=tuning.failed)
-
-
-def _attempt(tuner: Tuner) -> Tuning:
-    with progress_line() as progress:
-        return tuner.attempt(progress)
 
 
 def _watch(tuner: Tuner, output: Output) -> int:
     """Make an attempt per change until Ctrl-C; what is wrong with one is said and left at that."""
+    from solscope.bench.tune import Outdated
     from solscope.errors import SolscopeError
 
     wrong, tried = False, None
@@ -153,8 +152,14 @@ def _watch(tuner: Tuner, output: Output) -> int:
     try:
         while True:
             tried = _changed(tuner, tried)
+            start = time.monotonic()
             try:
-                tuning = _attempt(tuner)
+                tuning = _attempt(tuner, tried)
+            except Outdated:
+                took = f"ended after {time.monotonic() - start:.0f} s"
+                why = f"{tuner.place} was saved again"
+                click.echo(f"solscope: attempt {tuner.number} {took}: {why}", err=True)
+                continue
             except SolscopeError as error:
                 click.echo(f"solscope: {error}", err=True)
                 wrong = True
@@ -169,16 +174,35 @@ def _watch(tuner: Tuner, output: Output) -> int:
         return FAILED if wrong else 0
 
 
+def _attempt(tuner: Tuner, tried: str) -> Tuning:
+    """An attempt at files that are watched while it runs."""
+    look = _looks(tuner, tried)
+    with running_line(f"attempt {tuner.number + 1}") as progress:
+        return tuner.attempt(progress, lambda: look() is not None)
+
+
 def _changed(tuner: Tuner, tried: str | None) -> str:
     """Wait until the files are others than those that were tried, and no longer being written."""
-    before: str | None = None
+    look = _looks(tuner, tried)
     while True:
-        fingerprint = tuner.fingerprint()
-        if (
-            fingerprint is not None
-            and fingerprint != tried
-            and (tried is None or fingerprint == before)
-        ):
-            return fingerprint
-        before = fingerprint
+        found = look()
+        if found is not None:
+            return found
         time.sleep(POLL_S)
+
+
+def _looks(tuner: Tuner, tried: str | None) -> Callable[[], str | None]:
+    """A function that looks at the files, to be called again and again.
+
+    It returns their digest when they are others than those that were tried, and the same as at the
+    last look: they are no longer being written.
+    """
+    before: str | None = None
+
+    def look() -> str | None:
+        nonlocal before
+        found, last = tuner.fingerprint(), before
+        before = found
+        return found if found != tried and (tried is None or found == last) else None
+
+    return look
