@@ -1,4 +1,9 @@
-"""Sets of inputs in shared memory: several draws of one shape, each at its own addresses."""
+"""Sets of inputs in shared memory: several draws of one shape, each at its own addresses.
+
+What a worker can write to says nothing about what was drawn. References, fingerprints and bounds
+are hence made of values in memory that no worker sees (`InputSets.inputs`): kept where they are
+small, else drawn again from the seed.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,10 @@ if TYPE_CHECKING:
     import torch
 
 
+HELD_BYTES = 1 << 30
+"""Values of all sets are kept beside the shared memory up to here; larger ones are drawn again."""
+
+
 def drawn_seed() -> int:
     """A seed that nobody can know before the run."""
     return secrets.randbits(48)
@@ -38,6 +47,14 @@ class Repeated:
     to: int
 
 
+@dataclass(frozen=True)
+class _Contents:
+    """What a set holds: the seed it was drawn from, and the rows that were written over."""
+
+    seed: int
+    rows: tuple[Repeated, ...] = ()
+
+
 class InputSets:
     """The inputs of one shape, drawn several times into one arena."""
 
@@ -46,23 +63,28 @@ class InputSets:
         self.task = task
         self.specs: list[InputSpec] = []
         self.seeds: list[int] = []
-        self._prints: list[dict[str, torch.Tensor]] = []
-        self._drawn: tuple[dict[str, Any], Variant, list[int]] = ({}, "typical", [])
-        self._repeated: list[list[Repeated]] = []
+        self._axes: dict[str, Any] = {}
+        self._variant: Variant = "typical"
+        self._drawn: list[_Contents] = []
+        """By set, what it holds when it is restored."""
+        self._now: list[_Contents] = []
+        """By set, what was written to it last."""
+        self._held: dict[int, tuple[_Contents, dict[str, Any]]] = {}
+        self._prints: dict[int, tuple[_Contents, dict[str, torch.Tensor]]] = {}
 
     def draw(self, axes: Mapping[str, Any], count: int, variant: Variant = "typical") -> None:
         """Fill `count` sets with new values, each from its own seed."""
         seeds = [drawn_seed() for _ in range(count)]
-        self.specs, self._prints, self._drawn = [], [], (dict(axes), variant, seeds)
-        self._repeated = [[] for _ in seeds]
+        self._axes, self._variant = dict(axes), variant
+        self._drawn = [_Contents(seed) for seed in seeds]
+        self._now = list(self._drawn)
+        self._held, self._prints, self.specs = {}, {}, []
         offset = 0
-        for number, seed in enumerate(seeds):
-            made = self.task.inputs(
-                axes, Draw(seed=seed, device=self.arena.device, variant=variant)
-            )
+        for index in range(count):
+            made = self.inputs(index)
             tensors = {name: value for name, value in made.items() if _is_tensor(value)}
             size = sum(aligned(extent(tensor)) for tensor in tensors.values())
-            if number == 0:
+            if index == 0:
                 self.arena.reserve(size * count)
             elif offset + size > self.arena.data.numel():
                 raise AssertionError("the size of the inputs depends on the seed")
@@ -74,9 +96,25 @@ class InputSets:
                 else:
                     spec[name] = ValueInput(value)
             self.specs.append(spec)
+            self._print(index, made)
+            if size * count <= HELD_BYTES:
+                self._held[index] = self._now[index], made
             del made, tensors
         self.seeds += seeds
-        self._prints = [self._fingerprints(index) for index in range(count)]
+
+    def inputs(self, index: int) -> dict[str, Any]:
+        """The inputs of one set as they were written, in memory that no worker sees."""
+        now = self._now[index]
+        if index in self._held and self._held[index][0] == now:
+            return dict(self._held[index][1])
+        draw = Draw(seed=now.seed, device=self.arena.device, variant=self._variant)
+        made = dict(self.task.inputs(self._axes, draw))
+        for row in now.rows:
+            value = made[row.name]
+            value.select(row.dim, row.to).copy_(value.select(row.dim, row.row))
+        if index in self._held:
+            self._held[index] = now, made
+        return dict(made)
 
     def tensors(self, index: int) -> dict[str, Any]:
         """The inputs of one set, as views of the shared memory, with plain values."""
@@ -85,44 +123,28 @@ class InputSets:
             for name, item in self.specs[index].items()
         }
 
-    def copies(self, index: int) -> dict[str, Any]:
-        """The inputs of one set, those that a solution updates as copies."""
-        originals = self.tensors(index)
-        for name in self.task.mutates:
-            originals[name] = originals[name].clone()
-        return originals
-
     def changed(self, index: int) -> list[str]:
-        """Inputs that a solution must leave alone and that are not what they were."""
-        now = self._fingerprints(index)
+        """Inputs that a solution must leave alone and that are not what was written."""
+        views = self.tensors(index)
         return [
             name
-            for name, before in self._prints[index].items()
-            if name not in self.task.mutates and not bool((now[name] == before).all())
+            for name, before in self._prints[index][1].items()
+            if name not in self.task.mutates and not bool((fingerprint(views[name]) == before).all())
         ]
 
     def repeat_rows(self, index: int, rows: Sequence[Repeated]) -> None:
         """Write rows of some inputs over other rows: a draw that differs there alone."""
-        self._repeated[index] += rows
-        self._repeat(index, rows)
-        self._accept(index)
-
-    def _repeat(self, index: int, rows: Sequence[Repeated]) -> None:
-        values = self.tensors(index)
-        for row in rows:
-            value = values[row.name]
-            value.select(row.dim, row.to).copy_(value.select(row.dim, row.row))
+        now = self._now[index]
+        self._drawn[index] = _Contents(now.seed, (*now.rows, *rows))
+        self._write(index, self._drawn[index])
 
     def restore(self, index: int) -> None:
         """Write the inputs of a set again as they were drawn, twin rows included."""
-        self._write(index, self._drawn[2][index])
-        self._repeat(index, self._repeated[index])
-        self._accept(index)
+        self._write(index, self._drawn[index])
 
     def redraw(self, index: int, seed: int) -> None:
         """Other values for one set, at the same addresses, until it is restored."""
-        self._write(index, seed)
-        self._accept(index)
+        self._write(index, _Contents(seed))
 
     def hide(self, shown: Collection[str] = ()) -> None:
         """Overwrite what `setup` may not see: floats and routes; until the sets are restored."""
@@ -144,7 +166,7 @@ class InputSets:
         One row of every float input; of routes where there is no float. `inner` rows are neither
         the first nor the last, where a remembered value would be.
         """
-        inputs = self.tensors(index)
+        inputs = self.inputs(index)
         whole = self.task.whole(inputs) if self.task.whole is not None else {}
         dims = {name: _row_dim(value) for name, value in inputs.items() if _is_float(value)}
         if not dims:
@@ -164,11 +186,12 @@ class InputSets:
 
     def forget_changes(self) -> None:
         """Restore sets from now on as they were drawn, without rows that were changed."""
-        self._repeated = [[] for _ in self._repeated]
+        self._drawn = [_Contents(drawn.seed) for drawn in self._drawn]
 
-    def _write(self, index: int, seed: int) -> None:
-        axes, variant, _ = self._drawn
-        made = self.task.inputs(axes, Draw(seed=seed, device=self.arena.device, variant=variant))
+    def _write(self, index: int, contents: _Contents) -> None:
+        """Write contents to the shared memory."""
+        self._now[index] = contents
+        made = self.inputs(index)
         spec = self.specs[index]
         for name, value in made.items():
             if not _is_tensor(value):
@@ -178,17 +201,19 @@ class InputSets:
             if not isinstance(before, TensorInput) or extent(value) != before.bytes:
                 raise AssertionError(f"the size of {name} depends on the seed")
             spec[name] = place(self.arena, value, before.offset)
+        self._print(index, made)
 
-    def _accept(self, index: int) -> None:
-        """Take the present contents as the right ones."""
-        self._prints[index] = self._fingerprints(index)
-
-    def _fingerprints(self, index: int) -> dict[str, torch.Tensor]:
-        return {
+    def _print(self, index: int, made: Mapping[str, Any]) -> None:
+        """Take fingerprints of what was written, from where it was written."""
+        now = self._now[index]
+        if index in self._prints and self._prints[index][0] == now:
+            return
+        prints = {
             name: fingerprint(value)
-            for name, value in self.tensors(index).items()
+            for name, value in made.items()
             if _is_tensor(value) and value.numel()
         }
+        self._prints[index] = now, prints
 
     @property
     def bytes(self) -> int:

@@ -36,6 +36,9 @@ STDERR_CHARACTERS = 1500
 """Characters of a dead worker's stderr that are shown."""
 CPUCLOCK_SCHED = 2
 """CPUCLOCK_SCHED of the kernel's posix-timers.h: time as the scheduler counts it."""
+CHILDREN_TICKS = 13
+"""Where `cutime` is in /proc/PID/stat, and `cstime` after it, counted from the field behind the name.
+"""
 MAX_REASON = 2000
 """Characters of a reason that are shown and written, as in `worker/outputs.py`."""
 
@@ -194,20 +197,21 @@ class Worker:
         self._to_all(signal.SIGCONT)
 
     def cpu_s(self) -> float:
-        """Processor time of the process, by the system's own account of it; 0 where there is none.
-
-        Linux has a clock for every process, whose number is made of the process id.
-        """
-        with contextlib.suppress(OSError, AttributeError):
-            return time.clock_gettime((~self.pid << 3) | CPUCLOCK_SCHED)
-        return 0.0
+        """Processor time of the process and of all that it started, by the system's own account."""
+        return sum(_cpu_s(pid) for pid in [self.pid, *_descendants(self.pid)])
 
     def _to_all(self, number: int) -> None:
-        """Send a signal to the process, its group, and processes that it started elsewhere."""
-        for pid in [self.pid, *_descendants(self.pid)]:
-            for send in (os.killpg, os.kill):  # it leads no group before it has its own session
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    send(pid, number)
+        """Send a signal to the process, its group, and processes that it started elsewhere.
+
+        One that starts another before the signal arrives is found by looking again.
+        """
+        reached: set[int] = set()
+        while new := {self.pid, *_descendants(self.pid)} - reached:
+            for pid in new:
+                for send in (os.killpg, os.kill):  # it leads no group before it has its own session
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        send(pid, number)
+            reached |= new
 
     def kill(self) -> None:
         """End the process and everything it started; it writes to shared memory no more."""
@@ -226,9 +230,8 @@ class Worker:
 
     def signal(self) -> None:
         """Send the process and everything it started the signal that nobody survives."""
-        for end in (os.killpg, os.kill):  # it leads no group before it has a session of its own
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                end(self.pid, signal.SIGKILL)
+        self.stop()  # or what it started could start more meanwhile
+        self._to_all(signal.SIGKILL)
 
     def _close(self) -> None:
         for descriptor in (self.source, self.target):
@@ -237,8 +240,24 @@ class Worker:
         self.log.close()
 
 
+def _cpu_s(pid: int) -> float:
+    """Processor time of a process and of children that it waited for; 0 where nobody can say.
+
+    Linux has a clock for every process, whose number is made of the process id.
+    """
+    with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
+        own = time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[CHILDREN_TICKS]) + int(fields[CHILDREN_TICKS + 1])
+        return own + ticks / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def _descendants(pid: int) -> list[int]:
-    """Processes that a process started, and those that these started."""
+    """Processes that a process started, and those that these started.
+
+    A worker also adopts those that their own parents left (`worker/fork_server.py`).
+    """
     pids: list[int] = []
     for listed in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError, ValueError):

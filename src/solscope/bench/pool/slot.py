@@ -82,6 +82,15 @@ class WorkerSlot:
             self._worker.go_on()
 
     @contextlib.contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Let a paused worker go on for as long as it is asked."""
+        self.resume()
+        try:
+            yield
+        finally:
+            self.pause()
+
+    @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Write to memory that the worker shares while it cannot watch."""
         self.pause()
@@ -92,7 +101,7 @@ class WorkerSlot:
             self.resume()
 
     def cpu_s(self) -> float:
-        """Processor time that the worker has taken so far, all of its threads together."""
+        """Processor time that the worker has taken so far: all threads, and all that it started."""
         return self.worker().cpu_s()
 
     def ask(self, request: Request[R], *, slow: bool = False) -> R:

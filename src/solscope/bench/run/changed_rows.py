@@ -48,7 +48,7 @@ def change_rows(trial: Trial) -> bool:
 
 def _wanted(trial: Trial, index: int, changes: Sequence[Repeated]) -> Wanted:
     """The reference of a set as it is now, where rows can be had at those that changed."""
-    task, inputs = trial.task, trial.sets.copies(index)
+    task, inputs = trial.task, trial.sets.inputs(index)
     if task.sampled is None:
         return reference.wanted(task, inputs, None)
     total = reference.row_count(task, inputs)

@@ -1,7 +1,7 @@
 """Whether outputs are right: what a worker handed back against the reference.
 
-The reference runs here, in the evaluator, on the inputs in shared memory. Where the whole of it
-would take too long, rows are drawn at random after the call and only those are compared.
+The reference runs here, in the evaluator, on inputs that no worker can write to. Where the whole of
+it would take too long, rows are drawn at random after the call and only those are compared.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def compare(task: Task, got: Mapping[str, Any], right: Wanted, verdict: Verdict)
             verdict.rms_error = max(verdict.rms_error or 0.0, judgement.rms_error)
         if not judgement.ok:
             verdict.fail("wrong_numbers", f"{name}: {judgement.reason}")
-    forget()  # inputs are shared with workers, which go on now
+    forget()  # what was made of large inputs is large
 
 
 def _sync(arena: Arena) -> None:

@@ -1,8 +1,8 @@
 """Correctness of solutions: several draws of every shape, and extra cases.
 
-Inputs and references are made once and shown to every candidate. Every draw uses the same
-addresses, outputs are poisoned, inputs are fingerprinted before and after, and twins of a draw with
-one row changed must give the twins' answers.
+Inputs and references are made once and shown to every candidate, one at a time: the others are
+stopped. Every draw uses the same addresses, outputs are poisoned, inputs are fingerprinted before
+and after, and twins of a draw with one row changed must give the twins' answers.
 """
 
 from __future__ import annotations
@@ -112,6 +112,8 @@ class OperatorCheck:
 
     def close(self) -> None:
         """End the workers."""
+        for slot in self.slots:
+            slot.resume()
         close(self.slots)
 
     def build(self) -> None:
@@ -126,6 +128,7 @@ class OperatorCheck:
             self._everywhere(slot, Verdict(failed.status, failed.reason))
         if slot.candidate.solution.about.language == "cuda":
             slot.close()  # what was built is in the cache; checks get a new process
+        slot.pause()
 
     def give_up(self, reason: str) -> None:
         """Nothing is known about what was not checked yet."""
@@ -178,12 +181,13 @@ class OperatorCheck:
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, 1)
         for slot in slots:
-            try:
-                slot.ask(BindInputs(sets.specs), slow=True)
-                slot.ask(CallSets([0], keep=False), slow=True)
-            except WorkerFailed:
-                slot.close()
-            slot.clean_up(FreeShape())
+            with slot.resumed():
+                try:
+                    slot.ask(BindInputs(sets.specs), slow=True)
+                    slot.ask(CallSets([0], keep=False), slow=True)
+                except WorkerFailed:
+                    slot.close()
+                slot.clean_up(FreeShape())
 
     def _case(self, axes: dict[str, Any], variant: Variant, effort: Effort, label: str) -> None:
         rows = by_rows(self.operator.cost(axes), self.task, effort)
@@ -271,6 +275,8 @@ class OperatorCheck:
             CallSets([0], keep=False),
             TrimMemory(),
         ]
+        for slot in slots:
+            slot.resume()
         for request in requests:
             replies = ask_all(asked, request)
             asked = [slot for slot, reply in replies if not isinstance(reply, WorkerFailed)]
@@ -281,6 +287,8 @@ class OperatorCheck:
                 if reply.status == "cheating":
                     self._note(slot, shape, Verdict("cheating", reply.reason), sets, "none")
                     cheats.add(slot.candidate.key)
+        for slot in slots:
+            slot.pause()
         return [slot for slot in slots if slot.candidate.key not in cheats]
 
     def _note(
@@ -312,17 +320,32 @@ class OperatorCheck:
             self.found[slot.candidate.key].verdicts[shape.shape] = verdict
 
     def _wanted(self, sets: InputSets, rows: bool) -> Wanted:
-        inputs = sets.copies(0)
+        inputs = sets.inputs(0)
         drawn = None
         if rows:
             drawn = reference.draw_rows(reference.row_count(self.task, inputs))
         return reference.wanted(self.task, inputs, drawn)
 
     def _judge(self, slot: WorkerSlot, sets: InputSets, right: Wanted) -> Verdict:
-        """Run one candidate on the current set and judge the result."""
+        """Run one candidate on the current set and judge the result.
+
+        The others are stopped: what happens to the inputs meanwhile is this one's doing.
+        """
+        with slot.resumed():
+            verdict = self._call(slot, sets, right)
+        changed = sets.changed(0)
+        if changed:
+            verdict.fail_too("mutated_input", f"changed its input {', '.join(changed)}")
+            sets.restore(0)
+        views = sets.tensors(0)
+        for name in self.task.mutates:
+            views[name].copy_(right.inputs[name])
+        return verdict
+
+    def _call(self, slot: WorkerSlot, sets: InputSets, right: Wanted) -> Verdict:
+        """Call one candidate, and judge what it returned and updated."""
         verdict = Verdict()
         views = sets.tensors(0)
-        before = {name: views[name].clone() for name in self.task.mutates}
         sizes = [_bytes(right, name, output) for name, output in self.task.outputs.items()]
         try:
             slot.ask(BindInputs(sets.specs), slow=True)
@@ -341,12 +364,6 @@ class OperatorCheck:
                 self.arenas["outputs"].wipe()
         except WorkerFailed as failed:
             verdict.fail(failed.status, failed.reason)
-        changed = sets.changed(0)
-        if changed:
-            verdict.fail_too("mutated_input", f"changed its input {', '.join(changed)}")
-            sets.restore(0)
-        for name, tensor in before.items():
-            views[name].copy_(tensor)
         return verdict
 
     def _fetch(
@@ -362,7 +379,8 @@ class OperatorCheck:
     def _free(self) -> None:
         """Free what the last shape needed, here and in the workers."""
         for slot in self.slots:
-            slot.clean_up(FreeShape())
+            with slot.resumed():
+                slot.clean_up(FreeShape())
         release(self.device)
 
 

@@ -53,7 +53,7 @@ class Wanted:
 
     outputs: dict[str, Any]
     inputs: dict[str, Any]
-    """As they were before the call."""
+    """As they were before the call. Tensors that nobody looks into any more are on device meta."""
     rows: list[int] | None = None
     total_rows: int | None = None
 
@@ -69,11 +69,25 @@ def wanted(task: Task, inputs: dict[str, Any], rows: list[int] | None) -> Wanted
 
     with torch.no_grad():
         if rows is None or task.sampled is None:
-            return Wanted(dict(task.reference(**inputs)), inputs)
+            return Wanted(dict(task.reference(**inputs)), _looked_into(task, inputs))
         device = next(v.device for v in inputs.values() if isinstance(v, torch.Tensor))
         index = torch.tensor(rows, device=device)
         sampled = task.sampled(inputs, index)
-    return Wanted(dict(sampled), inputs, rows, row_count(task, inputs))
+    return Wanted(dict(sampled), _looked_into(task, inputs), rows, row_count(task, inputs))
+
+
+def _looked_into(task: Task, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Inputs without the values that no judge compares with and that no call updates."""
+    import torch
+
+    if any(output.compare is not None for output in task.outputs.values()):
+        return inputs
+    return {
+        name: torch.empty_like(value, device="meta")
+        if isinstance(value, torch.Tensor) and name not in task.mutates
+        else value
+        for name, value in inputs.items()
+    }
 
 
 def row_count(task: Task, inputs: Mapping[str, Any]) -> int:

@@ -72,7 +72,7 @@ def _check_set(
     task, verdict = trial.task, trial.measured.verdict
     chosen = _choose(task, wanted, described, calls)
     first, at_rows, updated = _fetch_set(trial, wanted, described, chosen)
-    views = trial.sets.tensors(index)
+    views = trial.updated.get(index) or trial.sets.tensors(index)
     for name in (name for name in task.mutates if name in wanted.outputs):
         # as the last call left it
         first[name] = views[name] if wanted.rows is None else views[name][wanted.rows]

@@ -116,6 +116,8 @@ class Trial:
     uncaptured: dict[str, str]
     """Candidates that no graph can be made of, by key, and why. All trials of an operator share it:
     a capture that fails costs a process, so it is tried once."""
+    updated: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """By set, copies of its updated inputs, taken when the clock stopped, where there are any."""
     checked: set[int] = field(default_factory=set)
     """Sets of which timed calls were compared with a reference."""
 
@@ -259,7 +261,7 @@ class OperatorTiming:
         realized = self.task.realized
         if realized is None:
             return dict(axes)
-        draws = [dict(realized(axes, sets.tensors(index))) for index in range(SETS)]
+        draws = [dict(realized(axes, sets.inputs(index))) for index in range(SETS)]
         return sorted(draws, key=lambda axes_of: self.operator.cost(axes_of).bytes)[SETS // 2]
 
     def _stands(self, slot: WorkerSlot, by_candidate: dict[str, Measured]) -> bool:
@@ -326,7 +328,7 @@ class OperatorTiming:
         for index in secrets.SystemRandom().sample(range(SETS), SETS):
             if first is not None and clock() - start > MAX_REFERENCES_S:
                 break
-            inputs = sets.copies(index)
+            inputs = sets.inputs(index)
             whole = not rows and (first is None or self.task.sampled is None)
             drawn = None if whole else reference.draw_rows(reference.row_count(self.task, inputs))
             references[index] = reference.wanted(self.task, inputs, drawn)

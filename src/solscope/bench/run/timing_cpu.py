@@ -1,21 +1,27 @@
 """Method `cpu-v1`: the evaluator's own clock around requests of several calls.
 
-The round trip of an empty request is taken off. The clock is not in the candidate's process.
+The round trip of an empty request is taken off, and what it takes to copy the outputs that will be
+judged: copies are made before the reply, so that nothing can be filled in after the clock stopped.
+The clock is not in the candidate's process.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
+from typing import TYPE_CHECKING
 
 from solscope.bench.base import SETS
-from solscope.bench.pool.slot import WorkerSlot
+from solscope.bench.pool.slot import returned
 from solscope.bench.run.changed_rows import change_rows
 from solscope.bench.run.remembered import is_suspicious, judge_memory
 from solscope.bench.run.statistics import is_noisy, median
 from solscope.bench.run.timed_calls import check_calls
 from solscope.bench.run.timing import Trial
 from solscope.bench.worker.messages import CallSets, DescribeOutputs, OutputFacts, RestoreInputs
+
+if TYPE_CHECKING:
+    import torch
 
 SAMPLE_US = 2000.0
 """A sample takes at least about this long, in as many calls as that needs."""
@@ -45,14 +51,15 @@ def sample_cpu(trial: Trial) -> None:
     """Time one process of one candidate on the CPU."""
     slot, measured, mutates = trial.slot, trial.measured, trial.task.mutates
     order = list(range(SETS))
-    empty = min(_wall(slot, [])[0] for _ in range(9))
-    first, outputs = _wall(slot, order)
+    empty = min(_wall(trial, [])[0] for _ in range(9))
+    first, outputs = _wall(trial, order)
     check_calls(trial, outputs, order)
     if not measured.verdict.ok:
         return
+    empty += _copying_us(trial)
     each = max((first - empty) / SETS, 0.05)
     # A call that updates its inputs is made on what they were: once per set and request.
-    many = order if mutates or each > LONG_US else _enough_calls(slot, order, empty, MOST_CALLS)
+    many = order if mutates or each > LONG_US else _enough_calls(trial, order, empty, MOST_CALLS)
     samples, steady = _samples(trial, many, empty)
     if measured.verdict.status != "passed":
         return
@@ -66,7 +73,7 @@ def sample_cpu(trial: Trial) -> None:
     def first_and_later() -> tuple[list[float], list[float]]:
         walls = []
         for _ in range(1 + later_calls):
-            walls.append((_wall(slot, order)[0] - empty) / SETS)
+            walls.append((_wall(trial, order)[0] - empty) / SETS)
             if mutates:
                 slot.ask(RestoreInputs())
         return walls[:1], walls[1:]
@@ -75,7 +82,7 @@ def sample_cpu(trial: Trial) -> None:
 
 
 def _samples(trial: Trial, many: list[int], empty: float) -> tuple[list[float], list[float]]:
-    """Microseconds per call of requests whose last calls are judged; rows change on the way.
+    """Microseconds per call of requests of which some calls are judged; rows change on the way.
 
     Also those on values that were seen in the request before: without the first after the change.
     """
@@ -90,7 +97,7 @@ def _samples(trial: Trial, many: list[int], empty: float) -> tuple[list[float], 
         if mutates:
             slot.ask(RestoreInputs())
         before = slot.cpu_s()
-        wall, outputs = _wall(slot, many)
+        wall, outputs = _wall(trial, many)
         cpu_s, wall_s = cpu_s + slot.cpu_s() - before, wall_s + wall / 1e6
         samples.append(max(wall - empty, RESOLUTION_US) / len(many))
         late = time.monotonic() > end and len(samples) >= LEAST_SAMPLES
@@ -105,18 +112,50 @@ def _samples(trial: Trial, many: list[int], empty: float) -> tuple[list[float], 
     return samples, [sample for index, sample in enumerate(samples) if index != change_at]
 
 
-def _enough_calls(slot: WorkerSlot, order: list[int], empty: float, most: int) -> list[int]:
+def _enough_calls(trial: Trial, order: list[int], empty: float, most: int) -> list[int]:
     """Calls that together take about as long as a sample should."""
     many = order * 2  # never as few as in a request that only checks
-    while len(many) < most and _wall(slot, many)[0] - empty < SAMPLE_US:
+    while len(many) < most and _wall(trial, many)[0] - empty < SAMPLE_US:
         many = many * 4
     return many[:most]
 
 
-def _wall(slot: WorkerSlot, order: list[int]) -> tuple[float, list[list[OutputFacts]]]:
-    """Microseconds from the request to its reply, and the outputs of the last call on each set."""
+def _wall(trial: Trial, order: list[int]) -> tuple[float, list[list[OutputFacts]]]:
+    """Microseconds from the request to its reply, and the outputs of a call on each set.
+
+    What was updated is taken as it is when the reply comes: the worker is stopped at once.
+    """
+    slot, sets, mutates = trial.slot, trial.sets, trial.task.mutates
     start = time.perf_counter()
     slot.ask(CallSets(order, keep=True))
     wall = 1e6 * (time.perf_counter() - start)
+    if mutates:
+        with slot.paused():
+            for index in set(order):
+                views = sets.tensors(index)
+                trial.updated[index] = {name: views[name].clone() for name in mutates}
     # Not on the clock: a description takes as long as a small call.
     return wall, slot.ask(DescribeOutputs(sorted(set(order)))).outputs
+
+
+def _copying_us(trial: Trial) -> float:
+    """Microseconds that it takes at least to copy the outputs of a call on each set.
+
+    Measured here: what a worker says about it, or makes of it, would be taken off its time.
+    """
+    import torch
+
+    copied_us = 0.0
+    for wanted in (wanted for wanted in trial.references if wanted is not None):
+        for name in returned(trial.task):
+            if name in wanted.outputs:
+                dtype = trial.task.outputs[name].torch_dtype(wanted.inputs)
+                output = torch.zeros(wanted.shape(name), dtype=dtype)
+                copied_us += min(_clone_us(output) for _ in range(5))
+    return copied_us
+
+
+def _clone_us(tensor: torch.Tensor) -> float:
+    start = time.perf_counter()
+    tensor.clone()
+    return 1e6 * (time.perf_counter() - start)

@@ -1,7 +1,7 @@
 """Starts workers as they are asked for, and ends what they leave behind.
 
-No solution ever runs in this process, but what solutions start becomes its child when its own
-parent ends, whatever session it moved to.
+No solution ever runs in this process. What a solution starts becomes a child of its worker when its
+own parent ends, whatever session it moved to, and a child of this process when the worker ends.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .isolation import isolate
+from .isolation import PR_SET_CHILD_SUBREAPER, isolate
 from .serve import serve
-
-PR_SET_CHILD_SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER of prctl(2): processes without a parent become children of this one."""
 
 
 def main(config: str, descriptor: str) -> None:
@@ -41,8 +38,7 @@ def start_workers(config: dict[str, Any], channel: socket.socket) -> None:
     import torch
     import torch.profiler
 
-    with contextlib.suppress(AttributeError, OSError):  # Linux alone has it
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _adopt()
     workers: set[int] = set()
     _tell(channel, json.dumps({"torch": str(torch.__version__), "isolation": isolation}))
     while True:
@@ -65,11 +61,22 @@ def start_workers(config: dict[str, Any], channel: socket.socket) -> None:
             continue
         if word != "become":
             os.setsid()
+        _adopt()
         channel.close()
         source, target, log = descriptors
         os.dup2(log, 1)
         os.dup2(log, 2)
         serve(config, source, target)
+
+
+def _adopt() -> None:
+    """Become the parent of what processes below this one start and leave.
+
+    A worker does so that what it started belongs to it, whatever became of the processes between:
+    the evaluator stops a worker together with its descendants.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # Linux alone has it
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _asked(channel: socket.socket) -> tuple[str, list[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -56,6 +57,10 @@ REMOVALS = ("os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree"
 SHARED = "/solscope-arena-"
 """In the paths of memory that evaluators share, this one's and others'."""
 SIGNALS = ("os.kill", "os.killpg")
+HOOKS = ("sys.setprofile", "sys.settrace", "sys.monitoring.register_callback")
+"""Ways to run code of one's own inside functions of others: outputs could be filled in there, when
+the clock has stopped."""
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
 def guard(config: dict[str, Any], violations: list[str]) -> None:
@@ -115,6 +120,8 @@ def guard(config: dict[str, Any], violations: list[str]) -> None:
         elif event in SIGNALS:
             if abs(arguments[0]) in everyone:
                 refuse(f"sent a signal to process {arguments[0]}, which is not its own")
+        elif event in HOOKS:
+            refuse(f"hooked into functions that are not its own, by {event}")
         elif event in FOREIGN and named.search(repr(arguments[:2])):
             refuse(f"started a program on the evaluator: {repr(arguments[:2])[:300]}")
 
@@ -170,6 +177,7 @@ class Tampering:
         """Objects of ours, whose attributes must not hide what their classes define."""
         self.registered = set(torch.library._impls)
         self.threads = torch.get_num_threads()
+        self.switching_s = sys.getswitchinterval()
 
     def found(self) -> list[str]:
         """Functions and classes that were replaced, modes that are on, kernels overridden."""
@@ -180,7 +188,15 @@ class Tampering:
         ]
         kinds = [f"the class of {name}" for name, owner, was in self.kinds if _kind(owner) != was]
         changed = functions + kinds + self._modes() + self._kernels() + self._more_threads()
-        return changed + self._ours()
+        return changed + self._ours() + self._interruptions()
+
+    def _interruptions(self) -> list[str]:
+        """What lets other code run between two steps of ours."""
+        found = ["the time between switches of threads"] * (
+            sys.getswitchinterval() != self.switching_s
+        )
+        timed = any(signal.getitimer(timer) != (0.0, 0.0) for timer in TIMERS)
+        return found + ["nothing by a timer that interrupts the process"] * timed
 
     def _ours(self) -> list[str]:
         """What runs the solution: functions of this package, and objects that hold its state."""

@@ -7,7 +7,8 @@ kernel refuses is left out and named, so that a results file says what held.
 * `namespace`: a user and a mount namespace of its own, in which the folder of the evaluator is
   empty: not even code that calls open(2) itself finds a reference.
 * `system calls`: ptrace, process_vm_readv, process_vm_writev and pidfd_getfd fail, as do all calls
-  by another architecture's numbers. /proc/PID/mem is a file: `set_dumpable` closes the evaluator's,
+  by another architecture's numbers; and a worker cannot give up what it started, which is stopped
+  and counted with it. /proc/PID/mem is a file: `set_dumpable` closes the evaluator's,
   and audit hooks see what Python opens.
 """
 
@@ -20,16 +21,18 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 22, 38
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 SECCOMP_MODE_FILTER = 2
 CLONE_NEWNS, CLONE_NEWUSER = 0x0002_0000, 0x1000_0000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 1 << 14, 1 << 18
 """Numbers of linux/prctl.h, linux/sched.h and linux/mount.h."""
 ARCHITECTURES = {
-    "x86_64": (0xC000_003E, (101, 310, 311, 438)),
-    "aarch64": (0xC000_00B7, (117, 270, 271, 438)),
+    "x86_64": (0xC000_003E, (101, 310, 311, 438), 157),
+    "aarch64": (0xC000_00B7, (117, 270, 271, 438), 167),
 }
-"""AUDIT_ARCH, and the numbers of ptrace, process_vm_readv, process_vm_writev and pidfd_getfd."""
+"""AUDIT_ARCH, the numbers of ptrace, process_vm_readv, process_vm_writev and pidfd_getfd; of prctl."""
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24
+"""Where the words of a system call are, as a filter sees it; of arguments the lower half."""
 X32 = 0x4000_0000
 """Set in the numbers of a second way to call the kernel on x86_64."""
 LEVELS = ("full", "calls", "off")
@@ -96,14 +99,22 @@ def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
     An architecture numbers its system calls in its own way, and a process may use a second one
     (`int 0x80` on x86_64). Those numbers mean other calls, so all of them are refused.
     """
-    architecture, numbers = ARCHITECTURES[machine]
-    checks = len(numbers)
+    architecture, numbers, prctl = ARCHITECTURES[machine]
+    gives_up = [
+        (JUMP_EQUAL, 0, 4, prctl),
+        (LOAD, 0, 0, FIRST_ARGUMENT),
+        (JUMP_EQUAL, 0, 2, PR_SET_CHILD_SUBREAPER),
+        (LOAD, 0, 0, SECOND_ARGUMENT),
+        (JUMP_EQUAL, 1, 0, 0),
+    ]
+    checks, rest = len(numbers), len(gives_up) + 1
     return [
-        (LOAD, 0, 0, 4),  # the architecture
-        (JUMP_EQUAL, 0, checks + 3, architecture),
-        (LOAD, 0, 0, 0),  # the number of the call
-        (JUMP_AT_LEAST, checks + 1, 0, X32),
-        *((JUMP_EQUAL, checks - index, 0, number) for index, number in enumerate(numbers)),
+        (LOAD, 0, 0, ARCHITECTURE),
+        (JUMP_EQUAL, 0, 2 + checks + rest, architecture),
+        (LOAD, 0, 0, NUMBER),
+        (JUMP_AT_LEAST, checks + rest, 0, X32),
+        *((JUMP_EQUAL, checks - 1 - at + rest, 0, number) for at, number in enumerate(numbers)),
+        *gives_up,
         (RETURN, 0, 0, ALLOW),
         (RETURN, 0, 0, REFUSE),
     ]

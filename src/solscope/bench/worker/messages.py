@@ -181,7 +181,8 @@ class CallSets(Request[Done], frozen=True):
 
     order: list[int]
     keep: bool
-    """Whether the outputs of the last call on each set are kept, in the order of the sets."""
+    """Whether the outputs of one call on each set are kept, in the order of the sets: a call that
+    the worker draws while it goes on, and copies of what it returned, made before the reply."""
 
 
 class CopyOutputs(Request[Done], frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -54,6 +55,8 @@ POISON = 0xFF
 CACHED_BYTES = 1 << 30
 """Memory that a worker may hold for later calls while others are timed."""
 CLOCK = time.perf_counter
+CHANCE = random.SystemRandom().random
+"""A number from 0 to 1 that nobody can know before."""
 RECOMPILES = 64
 """Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
 
@@ -78,6 +81,8 @@ class Worker:
         self.sets: list[dict[str, Any]] = []
         self.pristine: list[dict[str, Any]] = []
         self.kept: list[dict[str, Any]] = []
+        self.copies: list[dict[str, Any]] = []
+        """Copies of what is kept, made before the reply to the calls; none where a stream is."""
         self.timer: Any = None
         self.tampering.objects += [("the worker", self), ("its outputs", self.outputs)]
 
@@ -167,7 +172,7 @@ class Worker:
 
         While they are timed, the evaluator writes the values of the sets only after this.
         """
-        self.kept = []
+        self.kept, self.copies = [], []
         self.sets = [self._inputs(spec) for spec in request.sets]
         self.pristine = [{} for _ in self.sets]
         prepared, planned = [], []
@@ -240,18 +245,31 @@ class Worker:
 
     def call_sets(self, request: CallSets) -> None:
         """Call on some sets, one after the other; the evaluator's clock runs meanwhile."""
-        last: dict[int, dict[str, Any]] = {}
+        drawn: dict[int, dict[str, Any]] = {}
+        calls: dict[int, int] = {}
         for index in request.order:
-            last[index] = self.call(index)
+            outputs = self.call(index)
+            calls[index] = calls.get(index, 0) + 1
+            # each call as likely as any other, and none known before it has returned
+            if request.keep and CHANCE() * calls[index] < 1:
+                drawn[index] = outputs
         self.sync()
         if request.keep:
-            self.kept = [last[index] for index in sorted(last)]
+            self.kept = [drawn[index] for index in sorted(drawn)]
+            self.copies = [self._copied(outputs) for outputs in self.kept]
+
+    def _copied(self, outputs: dict[str, Any]) -> dict[str, Any]:
+        """Copies of outputs, but for what is no plain tensor and will be refused."""
+        return {
+            name: tensor.clone() if type(tensor) is self.plain else tensor
+            for name, tensor in outputs.items()
+        }
 
     def copy_outputs(self, request: CopyOutputs) -> None:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""
         target = self.memory.arenas["outputs"]
         for copy in request.copies:
-            tensor = self.kept[copy.call][copy.name]
+            tensor = (self.copies or self.kept)[copy.call][copy.name]
             if copy.rows is not None:
                 rows = self.torch.tensor(copy.rows, device=self.device)
                 tensor = tensor.index_select(0, rows)
@@ -271,7 +289,7 @@ class Worker:
     def drop(self) -> None:
         """Poison and release the results kept."""
         self._poison_kept()
-        self.kept = []
+        self.kept, self.copies = [], []
 
     def _poison_kept(self) -> None:
         for outputs in self.kept:
@@ -292,7 +310,7 @@ class Worker:
 
     def free(self) -> None:
         """Release everything that belongs to the shape."""
-        self.sets, self.kept, self.pristine = [], [], []
+        self.sets, self.kept, self.copies, self.pristine = [], [], [], []
         if self.timer is not None:
             self.timer.free()
             self._release()

@@ -21,8 +21,7 @@ class _Seen(NamedTuple):
 def remembered(make: Callable[[Mapping[str, Any]], Made]) -> Callable[[Mapping[str, Any]], Made]:
     """Keep what was made of the inputs asked about last, while their tensors live unchanged.
 
-    What another process writes to their memory does not count as a change: call `forget` before it
-    may write again.
+    What another process writes to their memory does not count as a change.
     """
     known: list[tuple[dict[str, Any], Made]] = []
     _forgets.append(known.clear)

@@ -39,7 +39,7 @@ def test_twins_of_a_paged_cache_hold_no_stale_data(name: str, axes: dict[str, An
         before = {key: value.clone() for key, value in sets.tensors(0).items() if "cache" in key}
         sets.repeat_rows(0, sets.changes(0, (), inner=turn % 2 == 1))
         twins += any(not torch.equal(sets.tensors(0)[key], before[key]) for key in before)
-        outputs = found.task.reference(**sets.copies(0))
+        outputs = found.task.reference(**sets.inputs(0))
         assert all(value.abs().max() < STALE / 100 for value in outputs.values())
         assert found.task.whole is not None
         for key, rows in found.task.whole(sets.tensors(0)).items():
@@ -52,7 +52,7 @@ def test_twins_of_a_paged_cache_hold_no_stale_data(name: str, axes: dict[str, An
 
 
 def test_nothing_is_remembered_of_inputs_after_a_comparison() -> None:
-    """Workers can write to them, which torch does not notice."""
+    """What is made of large inputs is large."""
     import torch
 
     asked = []

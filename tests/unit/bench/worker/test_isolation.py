@@ -19,6 +19,7 @@ from solscope.bench.worker.isolation import (
     JUMP_AT_LEAST,
     JUMP_EQUAL,
     LOAD,
+    PR_SET_CHILD_SUBREAPER,
     REFUSE,
     RETURN,
     X32,
@@ -63,7 +64,7 @@ def test_every_part_holds_or_says_why_not(tmp_path: Path) -> None:
     assert list(tried(tmp_path, "calls")["parts"]) == ["privileges", "system calls"]  # type: ignore[call-overload]
 
 
-def answer(machine: str, architecture: int, number: int) -> int:
+def answer(machine: str, architecture: int, number: int, *arguments: int) -> int:
     """What the filter returns for a system call: an interpreter of its four instructions."""
     program, at, word = filter_program(machine), 0, 0
     while True:
@@ -72,7 +73,8 @@ def answer(machine: str, architecture: int, number: int) -> int:
         if what == RETURN:
             return constant
         if what == LOAD:
-            word = {0: number, 4: architecture}[constant]
+            first, second = (*arguments, 0, 0)[:2]
+            word = {0: number, 4: architecture, 16: first, 24: second}[constant]
         else:
             holds = {JUMP_EQUAL: word == constant, JUMP_AT_LEAST: word >= constant}[what]
             at += if_so if holds else if_not
@@ -80,12 +82,15 @@ def answer(machine: str, architecture: int, number: int) -> int:
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_the_filter_refuses_some_calls_and_all_of_another_architecture(machine: str) -> None:
-    own, refused = ARCHITECTURES[machine]
+    own, refused, prctl = ARCHITECTURES[machine]
     for number in range(600):
         assert answer(machine, own, number) == (REFUSE if number in refused else ALLOW)
         assert answer(machine, own, X32 + number) == REFUSE
         assert answer(machine, I386, number) == REFUSE
         assert answer(machine, ARM, number) == REFUSE
+    assert answer(machine, own, prctl, PR_SET_CHILD_SUBREAPER, 0) == REFUSE
+    assert answer(machine, own, prctl, PR_SET_CHILD_SUBREAPER, 1) == ALLOW
+    assert answer(machine, own, prctl, PR_SET_CHILD_SUBREAPER + 1, 0) == ALLOW
 
 
 def test_an_unknown_level_is_refused_before_anything_starts(
