@@ -29,8 +29,8 @@ from solscope.bench.run.agenda import Options  # noqa: E402
 from solscope.bench.run.evaluate import open_spawner  # noqa: E402
 from tests.evil import called, chosen, expected, limits, run_results  # noqa: E402
 
-BESIDE = {"finds_results_of_others": ["honest"]}
-"""Samples that need another one to run before them."""
+BESIDE = {"finds_results_of_others": ["honest"], "spoils_for_others": ["honest"]}
+"""Samples that need another one to run with them, which must pass."""
 
 
 class Found(NamedTuple):
@@ -74,14 +74,14 @@ class Guards:
         start = time.monotonic()
         wanted = expected()[name]
         try:
-            results: list[Any] = run_results(
+            found: dict[str, list[Any]] = run_results(
                 [*BESIDE.get(name, []), name],
                 self.device,
                 check_only=stage == "check",
                 scale=self.scale,
                 # Limits of time are the spawner's: a sample with its own has its own spawner.
                 spawner=None if "patience_s" in wanted else spawner,
-            )[name]
+            )
         except Stopped:
             return None
         except Exception as error:  # noqa: BLE001 - one sample must not end the others
@@ -89,6 +89,12 @@ class Guards:
             return self._found(name, "MISSED", "error", what, time.monotonic() - start)
         if spawner.stopped:
             return None
+        results = found.pop(name)
+        for other, theirs in found.items():
+            if not theirs or any(result.status != "passed" for result in theirs):
+                why = next((result.reason for result in theirs if result.reason), "nothing was run")
+                took = time.monotonic() - start
+                return self._found(name, "MISSED", f"{other} failed", why, took)
         seen = sorted({called(result, wanted) for result in results})
         caught = bool(seen) and set(seen) <= set(wanted["status"])
         why = next((result.reason for result in results if result.reason), None) or ""

@@ -40,11 +40,12 @@ METHODS = {"cold": "cold-v1", "warm": "warm-v1", "graph": "graph-v2"}
 
 SETS = 3
 """Draws that the timed calls rotate over."""
-EVALUATOR = 4
+EVALUATOR = 5
 """Version of the evaluator: what it draws, checks and tolerates. 2: draws that vary what traffic
 varies, values that `setup` cannot reach, rows changed between timed calls. 3: memory for what is
 kept is there before calls are timed, limits follow what rounding does to the wanted values. 4:
-unused slots of a cache hold keys that a finite mask hides."""
+unused slots of a cache hold keys that a finite mask hides. 5: references and fingerprints of values
+that no worker can reach, others stopped while one is judged, outputs copied when the clock stops."""
 
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 """A time, a count or a share; sums of larger ones would stop being numbers."""

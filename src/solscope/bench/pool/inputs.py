@@ -129,7 +129,8 @@ class InputSets:
         return [
             name
             for name, before in self._prints[index][1].items()
-            if name not in self.task.mutates and not bool((fingerprint(views[name]) == before).all())
+            if name not in self.task.mutates
+            and not bool((fingerprint(views[name]) == before).all())
         ]
 
     def repeat_rows(self, index: int, rows: Sequence[Repeated]) -> None:

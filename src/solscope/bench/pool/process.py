@@ -37,8 +37,7 @@ STDERR_CHARACTERS = 1500
 CPUCLOCK_SCHED = 2
 """CPUCLOCK_SCHED of the kernel's posix-timers.h: time as the scheduler counts it."""
 CHILDREN_TICKS = 13
-"""Where `cutime` is in /proc/PID/stat, and `cstime` after it, counted from the field behind the name.
-"""
+"""Where `cutime` is in /proc/PID/stat, and `cstime` after it, counted from behind the name."""
 MAX_REASON = 2000
 """Characters of a reason that are shown and written, as in `worker/outputs.py`."""
 

@@ -3,7 +3,7 @@
 One call of each set, drawn at random, is compared to the reference: whole, or at rows that the
 worker did not know. Every other call must have returned the same bytes at such rows; one that did
 not is compared to the reference itself. Of tensors that are updated in place the last call of each
-set is judged; other calls where they were copied before they were put back.
+set is judged; other calls where they were copied when their clock stopped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _SetCalls:
     rows: dict[str, list[int] | None]
     """At which rows of each output calls are compared with each other; null for all."""
     copied: dict[int, list[str]]
-    """Updated inputs of each call that were copied before they were restored."""
+    """Updated inputs of each call that were copied when its clock stopped."""
 
 
 def check_calls(trial: Trial, described: Described, order: Sequence[int]) -> None:
@@ -74,8 +74,8 @@ def _check_set(
     first, at_rows, updated = _fetch_set(trial, wanted, described, chosen)
     views = trial.updated.get(index) or trial.sets.tensors(index)
     for name in (name for name in task.mutates if name in wanted.outputs):
-        # as the last call left it
-        first[name] = views[name] if wanted.rows is None else views[name][wanted.rows]
+        left = views[name] if wanted.rows is None else views[name][wanted.rows]
+        first[name] = updated[chosen.judged].get(name, left)  # as the last call left it
     check.compare(task, first, wanted, verdict)
 
     def differs(call: int) -> bool:

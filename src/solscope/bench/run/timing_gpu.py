@@ -91,7 +91,8 @@ def sample_gpu(trial: Trial) -> None:
     """Time one process of one candidate on the GPU."""
     slot, measured, methods = trial.slot, trial.measured, trial.plan.methods
     rotation = [(index, True) for index in range(SETS)]
-    first = _timed(slot, rotation, FIRST_SPIN_US)
+    copied = _copied(trial.sets, trial.task, len(rotation))
+    first = _timed(slot, rotation, FIRST_SPIN_US, copied=copied)
     call_us = median(first.events_us)
     host_us = median(first.host_us)
     measured.host_us.append(host_us)
@@ -143,7 +144,7 @@ def _timed(
 
 
 def _copied(sets: InputSets, task: Task, calls: int) -> list[int]:
-    """Calls of which updated tensors are copied, so that more than the last ones can be checked.
+    """Calls of which updated tensors are copied when the clock stops, so that these are checked.
 
     As many as can be kept, drawn at random.
     """
@@ -187,7 +188,7 @@ def _output_sizes(trial: Trial, described: Sequence[OutputFacts]) -> list[int]:
     return [
         math.prod(shape(facts)) * outputs[facts.name].torch_dtype(inputs).itemsize
         for facts in described
-        if facts.name in outputs
+        if facts.name in outputs and facts.name not in trial.task.mutates
     ]
 
 

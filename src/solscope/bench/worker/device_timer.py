@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 FLUSHED_L2_SIZES = 2
 """The flushed bytes, in sizes of the L2."""
@@ -22,6 +22,26 @@ CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 6
 """Number of the limit in CUDA's driver API."""
 SPIN = "spin_kernel"
 """The kernel of torch.cuda._sleep, launched before and after every timed call."""
+
+
+class Calls(Protocol):
+    """What happens before and after a timed call on a set."""
+
+    def put_back(self, index: int) -> None:
+        """Make the set ready."""
+
+    def done(self, index: int, returned: Any) -> None:
+        """Take what the call returned; its clock has stopped."""
+
+
+class _Unkept:
+    """Calls of which nothing is kept."""
+
+    def put_back(self, index: int) -> None:
+        pass
+
+    def done(self, index: int, returned: Any) -> None:
+        pass
 
 
 class DeviceTimer:
@@ -56,28 +76,29 @@ class DeviceTimer:
 
     def rehearse(self) -> None:
         """Start and stop the profiler."""
-        self.time(lambda _: self.flush(), lambda _: None, [(0, False)], True, 10.0)
+        self.time(lambda _: self.flush(), _Unkept(), [(0, False)], True, 10.0)
 
     def time(
         self,
         call: Callable[[int], Any],
-        put_back: Callable[[int], None],
+        calls: Calls,
         order: Sequence[tuple[int, bool]],
         kineto: bool,
         spin_us: float,
-    ) -> tuple[dict[str, Any], list[Any]]:
-        """One sample per entry (set, cold), and the outputs of each call."""
+    ) -> dict[str, Any]:
+        """One sample per entry (set, cold); what each call returned is handed to `calls`."""
         self.reset_persisting()
         cycles = int(spin_us * self.cycles_per_us)
         rows: list[tuple[float, float, float]] = []
-        outputs: list[Any] = []
 
         def sequence() -> None:
             for index, cold in order:
-                put_back(index)
+                calls.put_back(index)
                 if cold:
                     self.flush()
-                rows.append(self._one(call, index, cycles, outputs))
+                returned, times = self._one(call, index, cycles)
+                rows.append(times)
+                calls.done(index, returned)
 
         reply: dict[str, Any] = {}
         if kineto:
@@ -96,18 +117,18 @@ class DeviceTimer:
         reply["events_us"] = [row[0] for row in rows]
         reply["host_us"] = [row[1] for row in rows]
         reply["lag_us"] = [row[2] for row in rows]
-        return reply, outputs
+        return reply
 
     def _one(
-        self, call: Callable[[int], Any], index: int, cycles: int, outputs: list[Any]
-    ) -> tuple[float, float, float]:
+        self, call: Callable[[int], Any], index: int, cycles: int
+    ) -> tuple[Any, tuple[float, float, float]]:
         start = self.event(enable_timing=True)
         end = self.event(enable_timing=True)
         stream = self.stream()
         self.sleep(cycles)
         start.record(stream)
         begun = self.clock()
-        outputs.append(call(index))
+        returned = call(index)
         queued = self.clock()
         end.record(stream)
         end.synchronize()
@@ -115,11 +136,8 @@ class DeviceTimer:
         self.wait()
         quiet = self.clock()
         self.sleep(1)
-        return (
-            1e3 * start.elapsed_time(end),
-            1e6 * (queued - begun),
-            1e6 * (quiet - ended),
-        )
+        times = (1e3 * start.elapsed_time(end), 1e6 * (queued - begun), 1e6 * (quiet - ended))
+        return returned, times
 
     def capture(self, calls: Callable[[], Any]) -> Any:
         """Record calls in a graph; they must have run before."""

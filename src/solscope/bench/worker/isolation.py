@@ -30,7 +30,7 @@ ARCHITECTURES = {
     "x86_64": (0xC000_003E, (101, 310, 311, 438), 157),
     "aarch64": (0xC000_00B7, (117, 270, 271, 438), 167),
 }
-"""AUDIT_ARCH, the numbers of ptrace, process_vm_readv, process_vm_writev and pidfd_getfd; of prctl."""
+"""AUDIT_ARCH; the numbers of ptrace, process_vm_readv, process_vm_writev, pidfd_getfd; of prctl."""
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24
 """Where the words of a system call are, as a filter sees it; of arguments the lower half."""
 X32 = 0x4000_0000

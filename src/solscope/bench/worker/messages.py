@@ -224,7 +224,7 @@ class TimeCalls(Request[CallTimes], frozen=True):
     spin_us: float
     """Head start of the host."""
     copied: list[int]
-    """Calls of which updated inputs are copied before they are restored."""
+    """Calls of which updated inputs are copied when their clock stops."""
     reserved: list[int]
     """Sizes of the outputs of one call: memory for what is kept is taken before the first call."""
 

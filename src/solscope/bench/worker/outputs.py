@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 import re
 import sys
 import traceback
@@ -25,6 +26,8 @@ x86_64, "DefaultCPUAllocator: not enough memory" on arm64.
 """
 
 
+CHANCE = random.SystemRandom().random
+"""A number from 0 to 1 that nobody can know before."""
 OWN = ("plan", "prepared")
 """Arguments of `run` that the solution made itself, in `setup` and `prepare`."""
 
@@ -160,32 +163,55 @@ class Outputs:
         return None
 
 
-class Updates:
-    """Puts back tensors that a solution updates, and copies what some of its calls made of them."""
+class TimedCalls:
+    """Puts back what calls updated, and keeps what they returned and updated.
+
+    Some of that is copied as soon as the clock of a call has stopped: nothing can be filled in
+    later. Which calls' returned outputs those are is drawn then, so that no call can know.
+    """
 
     def __init__(
-        self, sets: list[dict[str, Any]], pristine: list[dict[str, Any]], copied: Sequence[int]
+        self,
+        torch: ModuleType,
+        inputs: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+        updates: Sequence[int],
+        copies: int,
+        calls: int,
     ) -> None:
-        self.sets = sets
-        self.pristine = pristine
-        self.copied = frozenset(copied)
-        """Numbers of the calls to copy from."""
-        self.calls = 0
-        self.last: dict[int, int] = {}
-        """The last call on each set."""
-        self.copies: dict[int, dict[str, Any]] = {}
+        """Of about `copies` of `calls` the outputs are copied, of those in `updates` the updates.
+
+        `inputs` are the sets, and what of them is put back.
+        """
+        self.plain = torch.Tensor
+        self.sets, self.pristine = inputs
+        self.updates = frozenset(updates)
+        self.left = copies
+        self.share = copies / max(1, calls)
+        self.kept: list[dict[str, Any]] = []
+        """By call, what it returned, and copies of what it updated."""
+        self.copies: list[dict[str, Any]] = []
+        """The same, copied where it was drawn."""
 
     def put_back(self, index: int) -> None:
         """Make a set ready for the next call, which will be on it."""
-        updated = {name: self.sets[index][name] for name in self.pristine[index]}
-        before = self.last.get(index)
-        if before in self.copied:
-            self.copies[before] = {name: tensor.clone() for name, tensor in updated.items()}
-        self.last[index] = self.calls
-        self.calls += 1
-        for name, tensor in updated.items():
-            tensor.copy_(self.pristine[index][name])
+        for name, tensor in self.pristine[index].items():
+            self.sets[index][name].copy_(tensor)
 
-    def beside(self, returned: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What calls returned, together with the copies."""
-        return [{**own, **self.copies.get(number, {})} for number, own in enumerate(returned)]
+    def done(self, index: int, returned: dict[str, Any]) -> None:
+        """Note a call on a set, whose clock has stopped."""
+        updated: dict[str, Any] = {}
+        if len(self.kept) in self.updates:
+            updated = {name: self.sets[index][name].clone() for name in self.pristine[index]}
+        self.kept.append({**returned, **updated})
+        if self.left and CHANCE() < self.share:
+            self.left -= 1
+            returned = copied(returned, self.plain)
+        self.copies.append({**returned, **updated})
+
+
+def copied(outputs: dict[str, Any], plain: Any) -> dict[str, Any]:
+    """Copies of outputs, but for what is no plain tensor and will be refused."""
+    return {
+        name: tensor.clone() if type(tensor) is plain else tensor
+        for name, tensor in outputs.items()
+    }

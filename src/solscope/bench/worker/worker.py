@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
-import random
 import sys
 import time
 from pathlib import Path
@@ -48,15 +47,15 @@ from .messages import (
     TimeCalls,
     TrimMemory,
 )
-from .outputs import Outputs, Unusable, Updates
+from .outputs import CHANCE, Outputs, TimedCalls, Unusable, copied
 
 POISON = 0xFF
 """Every byte of memory that an output may be given: a NaN in every float type, -1 in integers."""
 CACHED_BYTES = 1 << 30
 """Memory that a worker may hold for later calls while others are timed."""
+COPIED_SHARE, LEAST_COPIES, COPIED_BYTES = 0.25, 6, 1 << 30
+"""Timed calls whose outputs are copied: a quarter, or all of a few, but no more than this much."""
 CLOCK = time.perf_counter
-CHANCE = random.SystemRandom().random
-"""A number from 0 to 1 that nobody can know before."""
 RECOMPILES = 64
 """Sizes of one operator that torch.compile may specialize for; beyond, it would run eagerly."""
 
@@ -82,7 +81,7 @@ class Worker:
         self.pristine: list[dict[str, Any]] = []
         self.kept: list[dict[str, Any]] = []
         self.copies: list[dict[str, Any]] = []
-        """Copies of what is kept, made before the reply to the calls; none where a stream is."""
+        """What is kept, in copies that were made when the clock stopped; empty where it did not."""
         self.timer: Any = None
         self.tampering.objects += [("the worker", self), ("its outputs", self.outputs)]
 
@@ -236,7 +235,7 @@ class Worker:
         self._poison_free(request.poison)
         outputs = self.call(request.index)
         described = self.describe(outputs, request.index)
-        self.kept = [{name: tensor.clone() for name, tensor in outputs.items()}]
+        self.kept, self.copies = [{name: tensor.clone() for name, tensor in outputs.items()}], []
         for tensor, facts in zip(outputs.values(), described, strict=True):
             if facts.alias is None:
                 self._poison(tensor)
@@ -256,14 +255,7 @@ class Worker:
         self.sync()
         if request.keep:
             self.kept = [drawn[index] for index in sorted(drawn)]
-            self.copies = [self._copied(outputs) for outputs in self.kept]
-
-    def _copied(self, outputs: dict[str, Any]) -> dict[str, Any]:
-        """Copies of outputs, but for what is no plain tensor and will be refused."""
-        return {
-            name: tensor.clone() if type(tensor) is self.plain else tensor
-            for name, tensor in outputs.items()
-        }
+            self.copies = [copied(outputs, self.plain) for outputs in self.kept]
 
     def copy_outputs(self, request: CopyOutputs) -> None:
         """Copy kept outputs, whole or some rows, to places of the shared memory."""
@@ -345,30 +337,38 @@ class Worker:
             self.timer.rehearse()
 
     def time_calls(self, request: TimeCalls) -> CallTimes:
-        """Time one call per entry; its outputs are kept, and so are the updates of some calls.
+        """Time one call per entry; its outputs are kept, some as copies, and updates of some calls.
 
         Torch finds the memory of all that is kept in its cache. To ask the driver takes as long as
         a kernel: a call that did so while it was timed would wait for the host.
         """
         updated = [tensor.nbytes for tensor in self.pristine[0].values()] if self.pristine else []
-        self._poison_free(request.reserved * len(request.order) + updated * len(request.copied))
-        updates = Updates(self.sets, self.pristine, request.copied)
-        times, returned = self.timer.time(
-            self.call, updates.put_back, request.order, request.kineto, request.spin_us
-        )
-        self.kept = updates.beside(returned)
+        calls = len(request.order)
+        copies = _copies(calls, sum(request.reserved))
+        self._poison_free(request.reserved * (calls + copies) + updated * len(request.copied))
+        inputs = self.sets, self.pristine
+        timed = TimedCalls(self.torch, inputs, request.copied, copies, calls)
+        times = self.timer.time(self.call, timed, request.order, request.kineto, request.spin_us)
+        self.kept, self.copies = timed.kept, timed.copies
         outputs = self.described([index for index, _ in request.order]).outputs
         return CallTimes(outputs=outputs, **times)
 
     def capture(self, request: CaptureGraph) -> None:
         """Record these calls in a CUDA graph, which must write what they returned."""
         self.kept = self.timer.capture(lambda: [self.call(index) for index in request.order])
+        self.copies = []
         self._poison_kept()
 
     def described(self, order: list[int]) -> CallOutputs:
         """The outputs of the calls that are kept; `order` gives the set of each."""
         pairs = zip(self.kept, order, strict=True)
         return CallOutputs([self.describe(outputs, index) for outputs, index in pairs])
+
+
+def _copies(calls: int, size: int) -> int:
+    """Timed calls whose outputs, of `size` bytes, are copied as soon as their clock has stopped."""
+    wanted = max(LEAST_COPIES, round(calls * COPIED_SHARE))
+    return max(1, min(calls, wanted, COPIED_BYTES // max(1, size)))
 
 
 def shown_to_setup(torch: ModuleType, value: Any, *, planned: bool) -> Any:

@@ -8,7 +8,9 @@ torch = pytest.importorskip("torch")
 
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.pool.inputs import InputSets, Repeated  # noqa: E402
+from solscope.bench.run.reference import wanted  # noqa: E402
 from solscope.operators import operator  # noqa: E402
+from solscope.operators.task import Draw  # noqa: E402
 
 
 def test_a_twin_is_written_again_as_a_twin() -> None:
@@ -68,3 +70,35 @@ def test_rows_change_but_for_those_that_must_stay() -> None:
     sets.restore(0)
     assert not torch.equal(sets.tensors(0)["x"], changed)
     sets.arena.close()
+
+
+@pytest.mark.parametrize("held_bytes", [0, 1 << 30])
+def test_what_is_right_does_not_depend_on_memory_that_workers_write_to(
+    monkeypatch: pytest.MonkeyPatch, held_bytes: int
+) -> None:
+    monkeypatch.setattr("solscope.bench.pool.inputs.HELD_BYTES", held_bytes)
+    task = operator("rms_norm").required_task
+    sets = InputSets(memory.Arena("cpu"), task)
+    sets.draw({"tokens": 6, "hidden": 8}, 2)
+    drawn = sets.tensors(1)["x"].clone()
+    rows = [Repeated("x", dim=0, row=4, to=2)]
+    sets.tensors(1)["x"].zero_()
+    assert sets.changed(1) == ["x"]
+    assert torch.equal(sets.inputs(1)["x"], drawn)
+    sets.repeat_rows(1, rows)  # from what was drawn, not from the zeros
+    drawn[2] = drawn[4]
+    sets.tensors(1)["x"].zero_()
+    assert torch.equal(sets.inputs(1)["x"], drawn)
+    sets.restore(1)
+    assert torch.equal(sets.tensors(1)["x"], drawn)
+    assert sets.changed(1) == sets.changed(0) == []
+    sets.arena.close()
+
+
+def test_a_reference_keeps_only_what_a_judge_looks_into() -> None:
+    axes = {"tokens": 4, "hidden": 8}
+    for name, kept in (("rms_norm", []), ("fused_add_rms_norm", ["residual", "x"])):
+        task = operator(name).required_task
+        right = wanted(task, dict(task.inputs(axes, Draw(seed=1))), None)
+        tensors = {key: value for key, value in right.inputs.items() if hasattr(value, "device")}
+        assert sorted(key for key, value in tensors.items() if value.device.type == "cpu") == kept

@@ -23,18 +23,17 @@ class DeviceTimer:
         self.captured = None
 
     def time(
-        self, call: Any, put_back: Any, order: Any, kineto: bool, spin_us: float
-    ) -> tuple[dict[str, Any], list[Any]]:
-        kept = []
+        self, call: Any, calls: Any, order: Any, kineto: bool, spin_us: float
+    ) -> dict[str, Any]:
         for index, _ in order:
-            put_back(index)
-            kept.append(call(index))
+            calls.put_back(index)
+            calls.done(index, call(index))
         many = len(order)
         reply: dict[str, Any] = {"events_us": [45.0] * many, "host_us": [20.0] * many}
         reply["lag_us"] = [1.0] * many
         if kineto:
             reply |= {"span_us": [40.0] * many, "activities": [2] * many}
-        return reply, kept
+        return reply
 
     def capture(self, calls: Any) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode

@@ -139,7 +139,8 @@ def test_outputs_are_described_when_the_clock_has_stopped(monkeypatch: pytest.Mo
         return Mock(outputs=[["facts"]])
 
     monkeypatch.setattr(timing_cpu, "time", Mock(perf_counter=lambda: now[0]))
-    wall_us, outputs = timing_cpu._wall(Mock(ask=ask), [2, 0, 2])
+    trial = Mock(slot=Mock(ask=ask), task=operator("rms_norm").task)
+    wall_us, outputs = timing_cpu._wall(trial, [2, 0, 2])
     assert asked == [CallSets([2, 0, 2], keep=True), DescribeOutputs([0, 2])]
     assert wall_us == 250_000.0
     assert len(outputs) == 1
