@@ -45,7 +45,7 @@ EVALUATOR = 5
 varies, values that `setup` cannot reach, rows changed between timed calls. 3: memory for what is
 kept is there before calls are timed, limits follow what rounding does to the wanted values. 4:
 unused slots of a cache hold keys that a finite mask hides. 5: references and fingerprints of values
-that no worker can reach, others stopped while one is judged, outputs copied when the clock stops."""
+that no worker can reach, others stopped while one is judged, outputs copied when clocks stop."""
 
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
 """A time, a count or a share; sums of larger ones would stop being numbers."""
