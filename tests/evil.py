@@ -57,7 +57,8 @@ def run_results(
         results = []
         if files:
             extra = 10 if check_only else 1  # what timing must catch is right on every extra case
-            results += run([f"{name}.py" for name in files], ["rms_norm"], "0", scale, extra)
+            size = effort.scale or scale
+            results += run([f"{name}.py" for name in files], ["rms_norm"], "0", size, extra)
         if folders:
             operators = {part for name in folders for part in wanted[name]["operator"].split(",")}
             small = 0.0 if device == "cpu" else scale
@@ -75,12 +76,14 @@ class Effort(NamedTuple):
     restarts: int
     seconds: float
     """For timing."""
+    scale: float | None
+    """Of the sizes, if not that of the others."""
 
 
 def _effort(name: str) -> Effort:
     one = expected().get(name, {})
     patience, restarts, seconds = one.get("patience_s"), one.get("restarts"), one.get("seconds")
-    return Effort(patience or PATIENCE_S, restarts or 1, seconds or 0.1)
+    return Effort(patience or PATIENCE_S, restarts or 1, seconds or 0.1, one.get("scale"))
 
 
 def _run(

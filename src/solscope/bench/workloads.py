@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +27,9 @@ LABELS: dict[Variant, str] = {
 }
 """What the extra cases with other values than usual are called."""
 MOST_SEQUENCES = 3
-"""Sequences of equal length in an extra case."""
+"""Sequences of equal length in an extra case beside the smallest shape."""
+ROWS_OF_ALL_KINDS = 64
+"""Rows of a case with extreme values, ties or empty parts: few rows have no room for all of it."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -154,12 +158,110 @@ def beside(operator: Operator, axes: Mapping[str, Any], most_bytes: float) -> It
     }
     yield Case(uneven, "varied", "other parameters and lengths", always=True)
     if operator.cost(small).bytes <= 4 * most_bytes:
-        yield from (Case(small, variant, label) for variant, label in LABELS.items())
+        rows = _with_rows(operator, small, 4 * most_bytes)
+        for variant, label in LABELS.items():
+            yield Case(rows, variant, label, always=variant == "extreme")
     for name in task.vary:
         for value in dict.fromkeys(_around(small.get(name))):
             case = {**small, name: _plain(value)}
             if case != small:
                 yield Case(case, "typical", f"{name} = {_plain(value)}")
+
+
+def larger(
+    operator: Operator,
+    listed: Sequence[Mapping[str, Any]],
+    most_bytes: float,
+    most_flop: float,
+    chance: random.Random,
+) -> Iterator[Case]:
+    """Sizes that no list has: beside the shape with most rows that is affordable, and any other.
+
+    What works beside the smallest shape may go wrong where a kernel takes another path, or where
+    its last block is not full. Shapes are made as small as the limits ask. Where the rows are not
+    what makes them large, the smallest one is taken as it is.
+    """
+    task = operator.task
+    if task is None:
+        return
+    fitting = (
+        _fitting(operator, listed, most_bytes, most_flop)
+        or sorted(
+            _fitting(operator, listed, math.inf, most_flop),
+            key=lambda axes: operator.cost(axes).bytes,
+        )[:1]
+    )
+    if not fitting:
+        return
+    longest = max(fitting, key=lambda axes: sum(_rows(axes.get(name)) for name in task.vary))
+    cases: list[dict[str, Any]] = []
+    for axes in (longest, chance.choice(fitting)):
+        name = max(task.vary, key=lambda name: _rows(axes.get(name)))
+        case = {**axes, name: _uncommon(axes[name], chance)}
+        if case not in cases:
+            cases.append(case)
+            yield Case(case, "typical", f"{name} = {case[name]}", always=True)
+
+
+def _fitting(
+    operator: Operator, listed: Sequence[Mapping[str, Any]], most_bytes: float, most_flop: float
+) -> list[dict[str, Any]]:
+    """Shapes of several rows, what may vary halved until they are within the limits."""
+    vary = operator.required_task.vary
+    found = []
+    for axes in listed:
+        small = dict(axes)
+        while any(_rows(small.get(name)) > 1 for name in vary):
+            cost = operator.cost(small)
+            if cost.bytes <= most_bytes and cost.flop <= most_flop:
+                found.append(small)
+                break
+            small |= {name: _half(small[name]) for name in vary if name in small}
+    return found
+
+
+def _rows(value: Any) -> int:
+    """A size, or the length of all sequences together."""
+    if _is_groups(value):
+        return sum(group[-2] * group[-1] for group in value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _half(value: Any) -> Any:
+    """Half a size; half as many sequences, or of single ones half the lengths."""
+    if not _is_groups(value):
+        return max(1, value // 2)
+    if any(count > 1 for *_, count in value):
+        return [[*lengths, max(1, count // 2)] for *lengths, count in value]
+    return [[*(max(1, length // 2) for length in lengths), 1] for *lengths, _ in value]
+
+
+def _uncommon(value: Any, chance: random.Random) -> Any:
+    """A size near this one that is no multiple of 8; of sequences, other lengths and numbers."""
+    if _is_groups(value):
+        step = chance.choice((-1, 1))
+        return [
+            [
+                *(max(1, length + step) for length in lengths),
+                _uncommon(count, chance) if count > 1 else 1,
+            ]
+            for *lengths, count in value
+        ]
+    sizes = {value - 1, value + 1, chance.randint(value * 3 // 4, value) | 1} - {0, value}
+    return chance.choice([size for size in sorted(sizes) if size % 8])
+
+
+def _with_rows(operator: Operator, axes: Mapping[str, Any], most_bytes: float) -> dict[str, Any]:
+    """With the rows that a case of unlike rows needs, or as many as are affordable."""
+    task = operator.required_task
+    sizes = [name for name in task.vary if isinstance(axes.get(name), int)]
+    rows = ROWS_OF_ALL_KINDS if sizes else 0
+    while rows and rows > axes[sizes[-1]]:
+        more = {**axes, sizes[-1]: rows}
+        if operator.cost(more).bytes <= most_bytes:
+            return more
+        rows //= 2
+    return dict(axes)
 
 
 def _around(value: Any) -> list[Any]:

@@ -51,7 +51,7 @@ def test_exactly_names_the_first_difference() -> None:
     got[1, 0] = 9
     verdict = exactly(got, wanted)
     assert not verdict.ok
-    assert verdict.reason == "1 of 6 values differ, the first at [1, 0]"
+    assert verdict.reason == "1 of 6 values differ, the first at [1, 0]: 9 instead of 3"
     assert exactly(wanted, wanted).ok
 
 

@@ -32,12 +32,14 @@ from solscope.bench.worker.messages import (
     CallOnce,
     CallSets,
     FreeShape,
+    InputSpec,
     OutputFacts,
     Request,
     TrimMemory,
+    ValueInput,
 )
 from solscope.bench.worker.outputs import is_out_of_memory
-from solscope.bench.workloads import Case, Workload, beside, rehearsal
+from solscope.bench.workloads import Case, Workload, beside, larger, rehearsal
 from solscope.operators.base import Operator
 from solscope.operators.task import Output, Variant
 
@@ -210,7 +212,8 @@ class OperatorCheck:
             checked.timeouts += verdict.status == "timeout"
             patient = verdict.status == "timeout" and checked.timeouts < MAX_TIMEOUTS
             if verdict.status in FAILURES and verdict.status != "oom" and not patient:
-                checked.everywhere = Verdict(verdict.status, f"with {label}: {verdict.reason}")
+                said = _said(label, axes, sets.specs[0])
+                checked.everywhere = Verdict(verdict.status, f"with {said}: {verdict.reason}")
 
     def _standing(self) -> list[WorkerSlot]:
         return [slot for slot in self.slots if self.found[slot.candidate.key].everywhere is None]
@@ -385,17 +388,30 @@ class OperatorCheck:
 
 
 def extra_cases(operator: Operator, shapes: Sequence[Workload], effort: Effort) -> list[Case]:
-    """What one run checks beside the smallest shape: what it always must, and cases it draws."""
+    """What one run checks beside listed shapes: what it always must, and cases it draws.
+
+    Most lie beside the smallest shape, and two beside larger ones.
+    """
     if not shapes or not effort.extra:
         return []
     base = min(shapes, key=lambda shape: operator.cost(shape.axes).bytes)
     cases = list(beside(operator, base.axes, effort.extra_bytes))
+    chance = secrets.SystemRandom()
+    listed = [shape.axes for shape in shapes]
+    cases += larger(operator, listed, effort.large_bytes, effort.large_flop, chance)
     always = [case for case in cases if case.always]
     others = [case for case in cases if not case.always]
     if len(others) > effort.extra:
-        drawn = secrets.SystemRandom().sample(range(len(others)), effort.extra)
+        drawn = chance.sample(range(len(others)), effort.extra)
         others = [others[index] for index in sorted(drawn)]
     return always + others
+
+
+def _said(label: str, axes: Mapping[str, Any], inputs: InputSpec) -> str:
+    """The label of an extra case, with the sizes and the plain values that it has."""
+    values = {name: item.value for name, item in inputs.items() if isinstance(item, ValueInput)}
+    all_of = [f"{name} = {value!s:.60}" for name, value in {**axes, **values}.items()]
+    return f"{label} ({', '.join(one for one in all_of if one != label)})"
 
 
 def _torch() -> ModuleType:

@@ -23,6 +23,9 @@ class Effort:
     """Extra cases per operator, besides the listed shapes."""
     extra_bytes: float = 64e6
     """Size of those cases."""
+    large_bytes: float = 1e9
+    large_flop: float = 1e11
+    """Size of two more, beside larger shapes."""
     full_flop: float = 4e11
     full_bytes: float = 2e9
     """A reference is computed whole up to here, at sampled rows beyond."""
@@ -31,7 +34,9 @@ class Effort:
     limits; a shape beyond that is unsupported."""
 
 
-CPU_EFFORT = Effort(full_flop=4e9, full_bytes=2e8, extra_bytes=4e6)
+CPU_EFFORT = Effort(
+    full_flop=4e9, full_bytes=2e8, extra_bytes=4e6, large_bytes=32e6, large_flop=3e8
+)
 
 
 def by_rows(cost: Cost, task: Task, effort: Effort) -> bool | None:

@@ -28,7 +28,13 @@ from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.calls.matrices import matrix_dtype
 from solscope.operators.cost import BYTES, Axes, Cost, element, matrix_pipe
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task, Tolerance
-from solscope.operators.tasks.draws import TORCH_NAMES, normal, row_scales, torch_dtype
+from solscope.operators.tasks.draws import (
+    TORCH_NAMES,
+    normal,
+    places,
+    row_scales,
+    torch_dtype,
+)
 from solscope.operators.tasks.fp8 import MAX, encode, quantize
 from solscope.operators.tasks.rows import by_rows, pick_rows
 from solscope.operators.tensors import UnclearError
@@ -70,11 +76,11 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     wide = torch_dtype("bf16" if dtype == "fp8" else dtype)
     variant = draw.variant if dtype == "bf16" else "typical"
     a = normal(generator, m, k, dtype=wide)
-    scale = row_scales(generator, m, variant, spread=0.5).clamp_max(4.0)
+    scale = row_scales(generator, m, variant, spread=0.5, largest=4.0).clamp_max(4.0)
     if variant == "extreme":
-        scale[0] = 4.0  # one row at least is not small
+        scale[places(generator, 1, m)] = 4.0  # one row at least is not small
     a *= scale.to(wide)
-    a[:, : max(1, k // 100)] *= 4
+    a[:, places(generator, max(1, k // 100), k)] *= 4
     b = normal(generator, n, k, dtype=wide, std=k**-0.5)
     bias = normal(generator, n, dtype=wide) if axes.get("bias") else None
     scales: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     import torch
 
 
+LEAST_SCALE = 1 / (448 * 512)
+"""The least scale of vLLM's kernel (`min_scaling_factor`); others go on below it."""
+
+
 @cost_model("tokens hidden", optional="dtype")
 def cost(axes: Axes) -> Cost:
     """Each value once in, once out."""
@@ -52,9 +56,10 @@ def published(axes: Axes) -> Published:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Hidden states with row scales and outliers; `extreme` over eight decades."""
+    """Hidden states with row scales and outliers; `extreme` over all decades that kernels share."""
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
-    x = activations(generator, axes["tokens"], axes["hidden"], dtype, draw.variant)
+    tokens, hidden = axes["tokens"], axes["hidden"]
+    x = activations(generator, tokens, hidden, dtype, draw.variant, smallest=LEAST_SCALE * 1e3)
     return {"x": x, "fp8": draw.fp8}
 
 

@@ -22,7 +22,14 @@ from solscope.operators.calls.norms import norm
 from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.suite_axes import ROW_SIZES
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
-from solscope.operators.tasks.draws import activations, epsilon, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.draws import (
+    SMALLEST_ROW,
+    activations,
+    epsilon,
+    norm_weight,
+    normal,
+    torch_dtype,
+)
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
@@ -50,7 +57,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     tokens, hidden = axes["tokens"], axes["hidden"]
     residual = activations(generator, tokens, hidden, dtype, draw.variant, outlier=50.0)
     size = torch.rand(tokens, 1, generator=generator, device=generator.device) * 0.9 + 0.1
-    scale = residual.abs().mean(-1, keepdim=True).clamp_min(0.1) * size.to(dtype)
+    least = SMALLEST_ROW if draw.variant == "extreme" else 0.1
+    scale = residual.abs().mean(-1, keepdim=True).clamp_min(least) * size.to(dtype)
     return {
         "x": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
         "residual": residual,

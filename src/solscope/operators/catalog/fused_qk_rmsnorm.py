@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs
-from solscope.operators.tasks.draws import activations, epsilon, norm_weight, normal, torch_dtype
+from solscope.operators.tasks.draws import (
+    activations,
+    epsilon,
+    norm_weight,
+    normal,
+    places,
+    torch_dtype,
+)
 from solscope.operators.tasks.judge import both, exactly, within
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
@@ -66,8 +73,9 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     heads = axes["q_heads"] + 2 * axes["kv_heads"]
     qkv = activations(generator, tokens * heads, dim, dtype, draw.variant, edge_rows=False)
     if tokens * heads >= 4:
-        qkv[1] = 0
-        qkv[2, dim // 3 :] = 0
+        zero, short = places(generator, 2, tokens * heads)
+        qkv[zero] = 0
+        qkv[short, places(generator, 1, dim)[0] :] = 0
     return {
         "qkv": qkv.view(tokens, heads * dim),
         "q_weight": torch.ones(dim, dtype=dtype, device=generator.device)

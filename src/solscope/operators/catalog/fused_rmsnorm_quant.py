@@ -20,13 +20,22 @@ from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.suite_axes import ROW_SIZES
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
-from solscope.operators.tasks.draws import activations, epsilon, norm_weight, torch_dtype
+from solscope.operators.tasks.draws import (
+    activations,
+    epsilon,
+    norm_weight,
+    torch_dtype,
+)
 from solscope.operators.tasks.fp8 import quantize
 from solscope.operators.tasks.quantized import compare_scales
 from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
+
+
+SMALLEST_ROW = 1e-4
+"""When extreme: what smaller rows become is below the least scale of some kernels."""
 
 
 @cost_model("tokens hidden", optional="dtype")
@@ -55,9 +64,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     """A residual stream with outlier channels and an update with a different scale."""
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
     tokens, hidden = axes["tokens"], axes["hidden"]
-    residual = activations(generator, tokens, hidden, dtype, draw.variant)
+    residual = activations(generator, tokens, hidden, dtype, draw.variant, smallest=SMALLEST_ROW)
+    x = activations(generator, tokens, hidden, dtype, "typical")
+    if draw.variant == "extreme":  # or no sum would be small
+        x.mul_(residual.abs().mean(-1, keepdim=True).clamp_(SMALLEST_ROW, 1.0))
     return {
-        "x": activations(generator, tokens, hidden, dtype, "typical"),
+        "x": x,
         "residual": residual,
         "weight": norm_weight(generator, hidden, dtype),
         "eps": epsilon(generator, draw.variant, 1e-5),

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, published_row_cost, row_cost
 from solscope.operators.task import Draw, Inputs, Output, Outputs
-from solscope.operators.tasks.draws import epsilon, normal, torch_dtype
+from solscope.operators.tasks.draws import (
+    LARGEST_ROW,
+    epsilon,
+    normal,
+    spread_scales,
+    torch_dtype,
+)
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
@@ -40,13 +46,10 @@ def published(axes: Axes) -> Published:
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
     """Rows over seven decades: the small ones feel eps, a constant scale fails everywhere."""
-    import torch
-
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
     tokens, hidden = axes["tokens"], axes["hidden"]
-    low, high = (-6.0, 8.0) if draw.variant == "extreme" else (-5.0, 2.0)
-    decades = torch.rand(tokens, 1, generator=generator, device=generator.device)
-    scale = torch.pow(10.0, decades * (high - low) + low).to(dtype)
+    smallest, largest = (1e-6, LARGEST_ROW) if draw.variant == "extreme" else (1e-5, 1e2)
+    scale = spread_scales(generator, tokens, smallest, largest).to(dtype)
     return {
         "x": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
         "eps": epsilon(generator, draw.variant, 1e-6),

@@ -22,7 +22,7 @@ from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Tolerance
-from solscope.operators.tasks.draws import expert_bias, normal
+from solscope.operators.tasks.draws import expert_bias, normal, places
 from solscope.operators.tasks.judge import within
 from solscope.operators.tasks.rows import by_rows, row_task
 
@@ -66,12 +66,13 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     logits.add_(expert_bias(generator, experts, draw.variant))
     kind = torch.randint(8, (tokens, 1), generator=generator, device=generator.device)
     if tokens > 1:
-        kind[tokens // 2] = 0
+        kind[places(generator, 1, tokens)] = 0
     logits += torch.where(kind == 0, 95.0, torch.where(kind == 1, -95.0, 0.0))
     if draw.variant == "ties":
         logits = logits.bfloat16().float()
-        logits[: tokens // 2][:1] = 1.5
-        logits[-1, experts // 2] = float("-inf")
+        banned, *equal = places(generator, min(2, tokens), tokens)
+        logits[equal] = 1.5
+        logits[banned, places(generator, 1, experts)] = float("-inf")
     if draw.variant == "extreme":
         logits.mul_(10.0)
     return {"gating_output": logits, "top_k": axes["top_k"]}

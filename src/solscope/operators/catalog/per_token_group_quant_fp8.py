@@ -18,13 +18,17 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, blocks, element
 from solscope.operators.task import Draw, Inputs, Outputs
-from solscope.operators.tasks.draws import activations, torch_dtype
+from solscope.operators.tasks.draws import activations, places, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
 from solscope.operators.tasks.quantized import quantized_outputs
 from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
     import torch
+
+
+LEAST_AMAX = 1e-4
+"""Where the largest value of a group is less, DeepGEMM takes this instead; others do not."""
 
 
 @cost_model("tokens hidden group_size", optional="dtype")
@@ -57,13 +61,14 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
 
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
     tokens, hidden, size = axes["tokens"], axes["hidden"], axes["group_size"]
-    x = activations(generator, tokens, hidden, dtype, draw.variant)
+    x = activations(generator, tokens, hidden, dtype, draw.variant, smallest=100 * LEAST_AMAX)
     groups = blocks(hidden, size)
     power = torch.randint(-6, 7, (groups,), generator=generator, device=generator.device)
     factor = torch.pow(2.0, power.float()).repeat_interleave(size)[:hidden]
     x.mul_(factor.to(dtype))
     if tokens >= 4 and groups > 1:
-        x[3, :size] = 0
+        row, group = places(generator, 1, tokens)[0], places(generator, 1, groups)[0]
+        x[row, group * size : (group + 1) * size] = 0
     return {"x": x, "group_size": size, "fp8": draw.fp8}
 
 

@@ -21,7 +21,13 @@ from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.cost import Axes, Cost, Published, element
 from solscope.operators.suite_axes import SuiteSizes
 from solscope.operators.task import Draw, Inputs, Output, Outputs
-from solscope.operators.tasks.draws import normal, row_scales, torch_dtype
+from solscope.operators.tasks.draws import (
+    LARGEST_ROW,
+    normal,
+    places,
+    row_scales,
+    torch_dtype,
+)
 from solscope.operators.tasks.rows import by_rows, row_task
 from solscope.operators.tasks.tolerances import rounded
 
@@ -63,10 +69,12 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     gate, up = x[:, :inner], x[:, inner:]
     tails = torch.rand(inner, generator=generator, device=generator.device)
     gate.mul_(torch.where(tails < 0.02, 15.0, 2.0).to(dtype))
-    up.mul_(row_scales(generator, tokens, draw.variant).to(dtype))
+    largest = min(LARGEST_ROW, torch.finfo(dtype).max / 1e3)  # times gates of up to 100
+    up.mul_(row_scales(generator, tokens, draw.variant, largest=largest).to(dtype))
     if draw.variant == "extreme":
-        gate[:, ::7] = -88.0
-        gate[:, 3::7] = 100.0
+        shut, open_ = places(generator, 2, 7)
+        gate[:, shut::7] = -88.0
+        gate[:, open_::7] = 100.0
     return {"x": x}
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Tolerance
-from solscope.operators.tasks.draws import normal, varied
+from solscope.operators.tasks.draws import normal, places, varied
 from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     logits.scatter_(1, banned, float("-inf"))
     below = torch.rand(rows, 1, generator=generator, device=generator.device) < 0.25
     if rows > 1:
-        below[rows // 2] = True
+        below[places(generator, 1, rows)] = True
     logits -= torch.where(below, 60.0, 0.0)
     if draw.variant == "ties":
         logits = logits.bfloat16().float()

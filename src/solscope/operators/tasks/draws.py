@@ -7,6 +7,7 @@ the device of the generator, without copies in a wider type.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from solscope.operators.task import Variant
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 TORCH_NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """torch's name by ours."""
+SMALLEST_ROW, LARGEST_ROW = 1e-6, 1e12
+"""Scales of rows when extreme. Epsilon decides rows near the one. Of rows near the other, fp32 sums
+of squares, with outliers and means fifty times as large, are three decades from overflowing."""
+EPSILONS = (1e-6, 1e-5, 1e-12)
+"""Those of models: Qwen and DeepSeek, Llama and GPT, BERT and ViT."""
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -38,15 +44,40 @@ def normal(
 
 
 def row_scales(
-    generator: torch.Generator, rows: int, variant: Variant, spread: float = 1.0
+    generator: torch.Generator,
+    rows: int,
+    variant: Variant,
+    spread: float = 1.0,
+    *,
+    smallest: float = SMALLEST_ROW,
+    largest: float = LARGEST_ROW,
 ) -> torch.Tensor:
-    """A scale per row, fp32 [rows, 1]: log-normal, or eight decades wide when extreme."""
+    """A scale per row, fp32 [rows, 1]: log-normal; when extreme, evenly over all decades."""
     import torch
 
     if variant == "extreme":
-        uniform = torch.rand(rows, 1, generator=generator, device=generator.device)
-        return torch.pow(10.0, uniform * 8 - 4)
+        return spread_scales(generator, rows, smallest, largest)
     return torch.exp(spread * torch.randn(rows, 1, generator=generator, device=generator.device))
+
+
+def spread_scales(
+    generator: torch.Generator, rows: int, smallest: float, largest: float
+) -> torch.Tensor:
+    """A scale per row, fp32 [rows, 1]: one in each part of the decades between, in random order."""
+    import torch
+
+    part = torch.randperm(rows, generator=generator, device=generator.device)
+    share = (part + torch.rand(rows, generator=generator, device=generator.device)) / max(1, rows)
+    low, high = math.log10(smallest), math.log10(largest)
+    return torch.pow(10.0, share * (high - low) + low)[:, None]
+
+
+def places(generator: torch.Generator, count: int, size: int) -> list[int]:
+    """`count` different positions below `size`: where something rare goes."""
+    import torch
+
+    order = torch.rand(size, generator=generator, device=generator.device).topk(count)
+    return [int(place) for place in order.indices.tolist()]
 
 
 def activations(
@@ -58,10 +89,11 @@ def activations(
     *,
     outlier: float = 20.0,
     edge_rows: bool = True,
+    smallest: float = SMALLEST_ROW,
 ) -> torch.Tensor:
     """Hidden states [rows, width]: row scales, about 1 % outlier channels.
 
-    With `edge_rows`, of at least four rows the second is zero and the third a single spike.
+    With `edge_rows`, of at least four rows one is zero and one a single spike.
     """
     import torch
 
@@ -71,12 +103,15 @@ def activations(
         width, (max(1, width // 100),), generator=generator, device=generator.device
     )
     channels[chosen] = outlier
-    values.mul_(row_scales(generator, rows, variant).to(dtype)).mul_(channels.to(dtype))
-    if edge_rows and rows >= 4:
-        values[1] = 0
-        values[2] = 0
-        values[2, width // 3] = 1000.0
     largest = torch.finfo(dtype).max / 4
+    within = {"smallest": smallest, "largest": min(LARGEST_ROW, largest)}
+    scale = row_scales(generator, rows, variant, **within)
+    values.mul_(scale.to(dtype)).mul_(channels.to(dtype))
+    if edge_rows and rows >= 4:
+        zero, spike = places(generator, 2, rows)
+        values[zero] = 0
+        values[spike] = 0
+        values[spike, places(generator, 1, width)[0]] = 1000.0
     if largest < 1e6:  # fp16: extreme rows with outliers would overflow
         values.nan_to_num_(posinf=largest, neginf=-largest).clamp_(-largest, largest)
     return values
@@ -88,14 +123,26 @@ def norm_weight(generator: torch.Generator, width: int, dtype: torch.dtype) -> t
 
     weight = 1 + 0.2 * torch.randn(width, generator=generator, device=generator.device)
     if width >= 16:
-        weight[width // 7] = 0
-        weight[width // 5] = 10
+        zero, large = places(generator, 2, width)
+        weight[zero] = 0
+        weight[large] = 10
     return weight.to(dtype)
 
 
 def epsilon(generator: torch.Generator, variant: Variant, usual: float) -> float:
-    """The epsilon of a norm: the usual one; when varied, one that shows in rows of any size."""
-    return usual if variant != "varied" else varied(generator, 1e-3, 1e-1)
+    """The epsilon of a norm: the usual one; when varied, one that shows in rows of any size.
+
+    When extreme, rows are small enough to show one of another model.
+    """
+    import torch
+
+    if variant == "varied":
+        return varied(generator, 1e-3, 1e-1)
+    if variant != "extreme":
+        return usual
+    others = [value for value in EPSILONS if value != usual]
+    which = torch.randint(len(others), (), generator=generator, device=generator.device)
+    return others[int(which)]
 
 
 def softmax_scale(generator: torch.Generator, variant: Variant, usual: float) -> float:

@@ -86,6 +86,8 @@ class _Sums:
     outside: int = 0
     worst: float = 0.0
     worst_at: int = 0
+    worst_pair: tuple[float, float] = (0.0, 0.0)
+    """Got and wanted there."""
     squared_error: float = 0.0
     squared_wanted: float = 0.0
     fourth_power: float = 0.0
@@ -135,6 +137,7 @@ def _add(
     largest, row = error.max(0)
     if float(largest) > sums.worst:
         sums.worst, sums.worst_at = float(largest), sums.values + int(row)
+        sums.worst_pair = float(a[row]), float(b[row])
     sums.squared_error += float((error * error).sum())
     squares = torch.where(finite, b * b, 0.0)
     sums.squared_wanted += float(squares.sum())
@@ -167,7 +170,8 @@ def _reasons(sums: _Sums, tolerance: Tolerance, shape: Sequence[int], width: int
         where = _place(sums.first_row * width, shape)
         reasons.append(f"{rows} are off by over {tolerance.row_rms:.2g} RMS, first {where}")
     if reasons:
-        reasons.append(f"worst {sums.worst:.3g} at {_place(sums.worst_at, shape)}")
+        where = _place(sums.worst_at, shape)
+        reasons.append(f"worst {sums.worst:.3g} at {where}: {_instead(*sums.worst_pair)}")
     return reasons
 
 
@@ -221,7 +225,7 @@ def exactly(got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
     """Judge that every element is equal; NaN equals NaN."""
     import torch
 
-    differing, worst, first = 0, 0.0, None
+    differing, worst, first, pair = 0, 0.0, None, (0.0, 0.0)
     for start, ours, right in _slices(got, wanted):
         a, b = ours.double(), right.double()
         wrong = ~((a == b) | (a.isnan() & b.isnan()))
@@ -230,16 +234,19 @@ def exactly(got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
             differing += count
             error = torch.where(wrong, (a - b).abs(), 0.0).nan_to_num(nan=_INF, posinf=_INF)
             worst = max(worst, float(error.max()))
-            first = start + int(wrong.int().argmax()) if first is None else first
+            if first is None:
+                place = int(wrong.int().argmax())
+                first, pair = start + place, (float(a[place]), float(b[place]))
     reason = ""
     if first is not None:
         where = _place(first, wanted.shape)
-        reason = f"{differing} of {wanted.numel()} values differ, the first at {where}"
+        differ = f"{differing} of {wanted.numel()} values differ"
+        reason = f"{differ}, the first at {where}: {_instead(*pair)}"
     return Judgement(ok=not differing, max_error=worst, reason=reason)
 
 
 def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Judgement:
-    one_off, further, worst, place = 0, 0, 0.0, None
+    one_off, further, worst, place, pair = 0, 0, 0.0, None, (0.0, 0.0)
     squared_error = squared_wanted = 0.0
     for start, ours, right in _slices(got, wanted):
         a, b = ours.float(), right.float()
@@ -250,7 +257,8 @@ def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
         far = steps > 1
         count = int(far.sum())
         if count and place is None:
-            place = start + int(far.int().argmax())
+            index = int(far.int().argmax())
+            place, pair = start + index, (float(a[index]), float(b[index]))
         further += count
         error = (a - b).abs().masked_fill(steps == 0, 0.0).nan_to_num(nan=_INF, posinf=_INF)
         worst = max(worst, float(error.max()))
@@ -260,7 +268,8 @@ def _codes(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
     total, reasons = wanted.numel(), []
     if further:
         where = _place(place or 0, wanted.shape)
-        reasons.append(f"{further} of {total} codes are off by more than one, the first at {where}")
+        off = f"{further} of {total} codes are off by more than one"
+        reasons.append(f"{off}, the first at {where}: {_instead(*pair)}")
     limit = 1 - tolerance.matched
     if tolerance.worst_row is not None:
         limit += (tolerance.matched - tolerance.worst_row) * _width(wanted.shape) / total
@@ -279,6 +288,10 @@ def _ordered(values: torch.Tensor) -> torch.Tensor:
     code = values.view(torch.uint8).to(torch.int16)
     magnitude = code & 0x7F
     return torch.where(code > 0x7F, -magnitude, magnitude)
+
+
+def _instead(got: float, wanted: float) -> str:
+    return f"{got:.6g} instead of {wanted:.6g}"
 
 
 def _zero_or_inf(squared_error: float) -> float:

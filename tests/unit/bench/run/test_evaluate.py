@@ -121,6 +121,29 @@ def test_extra_cases_without_memory_are_told(
     assert "other parameters and lengths" in line["declined"]
 
 
+WRONG_EPSILON = """
+import torch
+def run(x, weight, eps):
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, 1e-6)
+"""
+
+
+def test_a_failed_extra_case_says_its_sizes_and_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rms_norm.py").write_text(WRONG_EPSILON)
+    command = ["bench", "check", str(tmp_path), "--op", "rms_norm", "--device", "cpu", "--small"]
+    assert run([*command, "--shapes", "top1", "--json"]) == 1
+    shown = capsys.readouterr().out
+    (line,) = document(shown[shown.index('{\n  "schema"') :])["results"]
+    case, *_ = line["reason"].partition(": out: ")
+    assert case.startswith("with other parameters and lengths (tokens = ")
+    assert ", hidden = " in case
+    assert ", eps = 0.0" in case
+    assert " instead of " in line["reason"]
+    assert "\n" not in line["reason"]
+
+
 @pytest.mark.parametrize("language", ["triton", "cuda"])
 def test_templates_in_other_languages_have_a_kernel_of_their_own(
     tmp_path: Path, language: str
