@@ -160,6 +160,7 @@ export interface Contrast {
   device: string;
   suite: string;
   method: string;
+  only: string[];
   a: string[];
   b: string[];
   ratio: number;
@@ -701,6 +702,7 @@ export interface Leaderboard {
   device: string;
   suite: string;
   method: string;
+  only: string[];
   best: Score;
   entries: Entry[];
 }
@@ -1243,6 +1245,7 @@ export interface Score {
   device: string;
   suite: string;
   method: string;
+  only: string[];
   solutions: string[];
   weighted_s: number | null;
   s_covered: number | null;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from solscope.patterns import lazy_pattern
 
 # C0 and C1 controls (escape sequences start with one), and marks that reorder or hide text.
@@ -40,6 +42,12 @@ def percent(value: float, digits: int = 1) -> str:
 def as_percent(share: float, digits: int = 0) -> str:
     """A share of 1 as a percentage."""
     return percent(100 * share, digits)
+
+
+def in_words(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def capitalized(text: str) -> str:

@@ -19,6 +19,7 @@ import msgspec
 from solscope.bench.base import ShapeResult
 from solscope.bench.results.score import ResultSet, best_per_shape, select
 from solscope.errors import InputError
+from solscope.text import in_words
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -116,15 +117,17 @@ def contrast(
     device: str | None = None,
     method: str | None = None,
     suite: str | None = None,
+    operators: Sequence[str] = (),
 ) -> Contrast:
     """Compare the passed shapes of two sets; the fastest solution of each counts per shape.
 
-    `device`, `suite` and `method` choose among those of the results, and the methods that were run.
+    `device`, `suite`, `method` and `operators` choose among those of the results, and the methods
+    that were run.
     """
     from solscope.resample import generator
 
-    lines_a = select(a, solution_a, device, method, suite)
-    lines_b = select(b, solution_b, device, method, suite)
+    lines_a = select(a, solution_a, device, method, suite, operators)
+    lines_b = select(b, solution_b, device, method, suite, operators)
     _require_alike(lines_a[0], lines_b[0])
     best_a, best_b = _passed(lines_a), _passed(lines_b)
     pairs = _pairs(best_a, best_b)
@@ -137,6 +140,7 @@ def contrast(
         device=lines_a[0].device,
         suite=lines_a[0].suite,
         method=", ".join(sorted({before.method for before, _ in pairs})),
+        only=list(dict.fromkeys(operators)),
         a=sorted({r.solution for r in lines_a}),
         b=sorted({r.solution for r in lines_b}),
         ratio=ratio,
@@ -166,10 +170,8 @@ def _sentence(found: Contrast) -> str:
         said = f"Whether {b} is faster than {a} cannot be told: it takes"
     else:
         said = f"{b} is {found.verdict} than {a}: it takes"
-    said += (
-        f" {found.ratio:.3g} times as long ({found.low:.3g} to {found.high:.3g}), "
-        "shapes weighted by their time in production"
-    )
+    shapes_of = f"shapes of {in_words(found.only)} alone" if found.only else "shapes"
+    said += f" {_times_as_long(found)}, {shapes_of} weighted by their time in production"
     same_way = [one for one in found.operators if one.change_pct * (found.ratio - 1) > 0]
     if same_way and found.verdict != "cannot tell":
         most = same_way[0]
@@ -196,6 +198,12 @@ def _sentence(found: Contrast) -> str:
         if count
     ]
     return f"{said}.{' ' if alone else ''}{', '.join(alone)}{'.' if alone else ''}"
+
+
+def _times_as_long(found: Contrast) -> str:
+    """The ratio and its interval; nothing takes `1 times as long`."""
+    ratio, interval = f"{found.ratio:.3g}", f"{found.low:.3g} to {found.high:.3g}"
+    return f"as long ({interval} times)" if ratio == "1" else f"{ratio} times as long ({interval})"
 
 
 def _shapes(count: int) -> str:

@@ -15,11 +15,13 @@ class Entry(msgspec.Struct, frozen=True):
 
     solution: str
     weighted_s: float | None
-    """Over the whole suite, with 0 for what it did not pass."""
+    """Over the whole suite, or the operators that were asked for, with 0 for what it did not pass.
+    """
     s_covered: float | None
     """Over what it passed."""
     covered: float
-    """Share of production's time in the shapes that it passed."""
+    """Share of the suite's time, or of that of the operators that were asked for, in the shapes
+    that it passed."""
     shapes_passed: int
     shapes_failed: int
     shapes_unsupported: int
@@ -44,17 +46,18 @@ def leaderboard(
     device: str | None = None,
     method: str | None = None,
     suite: str | None = None,
+    operators: Sequence[str] = (),
 ) -> Leaderboard:
-    """Rank the solutions by S over the whole suite."""
-    chosen = select(results, None, device, method, suite)
-    best = score(results, None, device, method, suite)
+    """Rank the solutions by S over the whole suite, or over some operators."""
+    chosen = select(results, None, device, method, suite, operators)
+    best = score(results, None, device, method, suite, operators)
     winners: dict[str, int] = {}
     for name in {r.operator for r in chosen}:
         for result in best_per_shape(chosen, name):
             winners[result.solution] = winners.get(result.solution, 0) + 1
     entries = []
     for name in best.solutions:
-        own = score(results, name, device, method, suite)
+        own = score(results, name, device, method, suite, operators)
         lines = [r for r in chosen if r.solution == name]
         entries.append(
             Entry(
@@ -71,4 +74,4 @@ def leaderboard(
             )
         )
     entries.sort(key=lambda entry: (-(entry.weighted_s or 0.0), -entry.wins))
-    return Leaderboard(best.device, best.suite, best.method, best, entries)
+    return Leaderboard(best.device, best.suite, best.method, best.only, best, entries)

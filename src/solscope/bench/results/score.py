@@ -7,9 +7,10 @@
     recoverable       = sum(importance covered (1 - S where passed))
 
 A shape that is missing, failed or is not supported counts as 0, and so does an operator without
-any; `covered` says for how much of the time there is a measurement. Of several solutions the
-fastest counts for each shape, and of a solution whose files changed the last version. Sizes must be
-full. Where a suite gives shares of time instead of calls, n is share / median.
+any; `covered` says for how much of the time there is a measurement. Where some operators are asked
+for, S, `covered` and `s_covered` are of their time alone, instead of the suite's. Of several
+solutions the fastest counts for each shape, and of a solution whose files changed the last version.
+Sizes must be full. Where a suite gives shares of time instead of calls, n is share / median.
 Weights and bounds are the suite's, not those that a results file states (`restate.py`).
 Nothing is clipped: S above 1 means that the bound is wrong, and `faster_than_bound` never passes.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import msgspec
 
@@ -26,6 +28,7 @@ from solscope.bench.results.files import latest
 from solscope.bench.results.restate import restate
 from solscope.bench.workloads import DEFAULT_SUITE, workloads
 from solscope.errors import InputError, UsageError
+from solscope.text import in_words
 
 _ONE_OF = {"device": "--on DEVICE", "suite": "--suite NAME"}
 """What results that are scored together have in common, and what chooses it."""
@@ -64,6 +67,8 @@ class ResultSet(msgspec.Struct, frozen=True):
     device: str
     suite: str
     method: str
+    only: list[str]
+    """The operators that were asked for, to which all sums are limited; empty: the whole suite."""
 
 
 class Score(ResultSet, frozen=True):
@@ -71,11 +76,13 @@ class Score(ResultSet, frozen=True):
 
     solutions: list[str]
     weighted_s: float | None
-    """Over the whole suite, with 0 for what did not pass or was not run; null without any S."""
+    """Over the whole suite, or `only` some operators of it, with 0 for what did not pass or was not
+    run; null without any S."""
     s_covered: float | None
     """Over what passed."""
     covered: float
-    """Share of production's time, by importance and weight, in the shapes that passed."""
+    """Share of production's time, by importance and weight, in the shapes that passed; of the time
+    of the operators that were asked for, where some were."""
     recoverable: float | None
     """Share of production's GPU time that would be saved at the bound, over what passed."""
     operators: list[OperatorScore]
@@ -87,14 +94,16 @@ def score(
     device: str | None = None,
     method: str | None = None,
     suite: str | None = None,
+    operators: Sequence[str] = (),
 ) -> Score:
     """Score results: the fastest of their solutions per shape, or one solution alone.
 
-    `device` and `suite` choose where there are several. `method` takes another of the methods that
+    `device` and `suite` choose where there are several, and `operators` those that count, instead
+    of all. `method` takes another of the methods that
     were run, by its id or its name, e.g. `graph`; its times are compared to the same bound, which
     is for cold caches.
     """
-    chosen = select(results, solution, device, method, suite)
+    chosen = select(results, solution, device, method, suite, operators)
     suite = chosen[0].suite
     listed = workloads(suite)
     scores = [
@@ -103,12 +112,16 @@ def score(
         if any(r.operator == name for r in chosen)
     ]
     scored = [operator for operator in scores if operator.s is not None]
-    covered = sum(operator.importance * operator.covered_weight for operator in scored)
-    total = sum(operator.importance * (operator.s or 0.0) for operator in scored)
+    whole = 1.0
+    if operators:
+        whole = sum(listed[name][0].importance for name in operators if name in listed) or 1.0
+    covered = sum(operator.importance * operator.covered_weight for operator in scored) / whole
+    total = sum(operator.importance * (operator.s or 0.0) for operator in scored) / whole
     return Score(
         device=chosen[0].device,
         suite=suite,
         method=", ".join(sorted({r.method for r in chosen if r.median_us})) or chosen[0].method,
+        only=list(dict.fromkeys(operators)),
         solutions=sorted({r.solution for r in chosen}),
         weighted_s=total if scored else None,
         s_covered=total / covered if covered else None,
@@ -141,6 +154,7 @@ def select(
     device: str | None = None,
     method: str | None = None,
     suite: str | None = None,
+    operators: Sequence[str] = (),
 ) -> list[ShapeResult]:
     """The lines of one device and suite at full size, the last of each shape."""
     full = [r for r in latest(results) if r.scale == 1]
@@ -148,7 +162,12 @@ def select(
         raise InputError(
             "every result is of a scaled shape (--scale, --small); only full sizes are scored"
         )
-    full = restate(_asked(full, suite=suite, device=device, solution=solution))
+    lines, among = _asked(full, "", suite=suite, device=device)
+    if operators:
+        lines = _of(operators, lines, among)
+        among += f" for {in_words(operators)}"
+    lines, _ = _asked(lines, among, solution=solution)
+    full = restate(lines)
     for what, option in _ONE_OF.items():
         values = sorted({getattr(r, what) for r in full})
         if len(values) > 1:
@@ -162,9 +181,13 @@ def select(
     return [_with_method(r, method) for r in full]
 
 
-def _asked(lines: list[ShapeResult], **asked: str | None) -> list[ShapeResult]:
-    """The lines whose fields are as asked; null asks for nothing."""
-    among = ""
+def _asked(
+    lines: list[ShapeResult], among: str, **asked: str | None
+) -> tuple[list[ShapeResult], str]:
+    """The lines whose fields are as asked; null asks for nothing.
+
+    `among` says what was asked for before, for errors; it comes back with what is asked here.
+    """
     for what, value in asked.items():
         if value is None:
             continue
@@ -177,7 +200,20 @@ def _asked(lines: list[ShapeResult], **asked: str | None) -> list[ShapeResult]:
             raise UsageError(f"no results of {what} {value!r}{among} (available: {there})")
         lines = [line for line in lines if getattr(line, what) == value]
         among += f" for {what} {value}"
-    return lines
+    return lines, among
+
+
+def _of(operators: Sequence[str], lines: list[ShapeResult], among: str) -> list[ShapeResult]:
+    """The lines of these operators, each of which must have some."""
+    names = sorted({line.operator for line in lines})
+    for name in operators:
+        if name not in names:
+            near = [repr(one) for one in get_close_matches(name, names)]
+            hint = f" (available: {', '.join(names)})"
+            if near:
+                hint = f"; did you mean {' or '.join(near)}?"
+            raise UsageError(f"no results of operator {name!r}{among}{hint}")
+    return [line for line in lines if line.operator in operators]
 
 
 def _with_method(result: ShapeResult, method: str) -> ShapeResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solscope.bench.results.score import OperatorScore, Score
 from solscope.bench.workloads import DEFAULT_SUITE
-from solscope.text import as_percent, capitalized
+from solscope.text import as_percent, capitalized, in_words
 
 
 def time_of(suite: str) -> str:
@@ -20,13 +20,15 @@ def sentence(score: Score) -> str | None:
     if len(score.solutions) == 1:
         who = f"{score.solutions[0]} reaches"
     reached = as_percent(score.weighted_s, 1)
+    alone = f" for {in_words(score.only)} alone" if score.only else ""
     said = (
-        f"{who} {reached} of the speed that {score.device} allows (S: least possible time / "
+        f"{who} {reached} of the speed that {score.device} allows{alone} (S: least possible time / "
         "measured time)"
     )
     if has_gaps(score):
         missing = as_percent(1 - score.covered, 1)
-        said += f", with 0 for the {missing} of the time that did not pass or was not run"
+        time = "their time" if len(score.only) > 1 else "its time" if score.only else "the time"
+        said += f", with 0 for the {missing} of {time} that did not pass or was not run"
     most = most_recoverable(score)
     if most is None:
         return f"{said}."
@@ -48,8 +50,16 @@ def legend(score: Score) -> str:
     return (
         "S: bound / measured time; 100 % is the limit of the hardware. Bound: the least time that "
         f"the rates of the GPU allow for a call. {capitalized(time_of(score.suite))}: {whole}. "
-        "Can be saved: what every call takes beyond its bound."
+        f"Can be saved: what every call takes beyond its bound.{_of_these(score)}"
     )
+
+
+def _of_these(score: Score) -> str:
+    """What a score of some operators is not."""
+    if not score.only:
+        return ""
+    names = in_words(score.only)
+    return f" S over all is that of {names} alone, by importance, and says nothing of the suite."
 
 
 def most_recoverable(score: Score) -> OperatorScore | None:

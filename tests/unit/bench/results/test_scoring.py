@@ -202,6 +202,20 @@ def test_few_shapes_that_take_long_outweigh_many_and_the_sentence_says_so() -> N
     assert "1 shape passed with A alone, 1 shape passed with B alone." in found.sentence
 
 
+def test_a_comparison_says_its_verdict_before_the_shapes() -> None:
+    found = contrast([line("rms_norm", "0", 20.0)], [line("rms_norm", "0", 10.0)])
+    rows = printed(contrast_parts, found, width=100).splitlines()
+    assert rows[1].startswith("B is faster than A: it takes 0.5 times as long (")
+    assert rows.index(head("\n".join(rows))) > 1
+
+
+def test_nothing_takes_1_times_as_long() -> None:
+    found = contrast([line("rms_norm", "0", 20.0)], [line("rms_norm", "0", 20.0)])
+    start = "Whether B is faster than A cannot be told: it takes as long ("
+    assert found.sentence.startswith(start)
+    assert re.search(r"as long \([\d.]+ to [\d.]+ times\), shapes weighted", found.sentence)
+
+
 def test_an_operator_that_went_the_other_way_does_not_decide() -> None:
     def lines(a_us: float, b_us: float, c_us: float) -> list[ShapeResult]:
         return [line(name, "0", us) for name, us in (("a", a_us), ("b", b_us), ("c", c_us))]
@@ -223,11 +237,17 @@ def test_a_best_of_more_solutions_is_told_shape_by_shape() -> None:
     assert found.uneven == 2
     assert [(one.a_solution, one.b_solution) for one in found.shapes] == [("b", "a"), ("a", "a")]
     wide = printed(contrast_parts, found, width=140, color=False)
-    assert wide.splitlines()[1].split()[-4:] == ["A", "by", "B", "by"]
+    assert head(wide).split()[-4:] == ["A", "by", "B", "by"]
     assert "on 2 shapes A and B have other solutions" in wide
     single = printed(contrast_parts, contrast(before, after, "a", "b"), width=140, color=False)
-    assert " by " not in single.splitlines()[1]
+    assert " by " not in head(single)
     assert "other solutions" not in single
+
+
+def head(text: str) -> str:
+    """The names of the columns of a comparison."""
+    (row,) = [row for row in text.splitlines() if row.startswith("B / A ")]
+    return row
 
 
 def test_processes_that_disagree_widen_the_interval() -> None:
@@ -470,6 +490,89 @@ def test_what_is_asked_for_together_is_looked_for_together() -> None:
     why = "no results of solution 'a' for suite decode (available: b)"
     with pytest.raises(UsageError, match=re.escape(why)):
         select(rows, "a", suite="decode")
+
+
+# --- Some operators alone
+
+SOME = [
+    line("rms_norm", "0", 20.0, weight=1.0),
+    line("l2_norm", "0", 100.0, weight=0.5),
+    line("fused_moe", "0", 1000.0, weight=1.0),
+    line("rms_norm", "0", 40.0, weight=1.0, solution="other"),
+]
+
+
+def test_a_score_of_some_operators_is_of_their_time_alone() -> None:
+    of_suite = {row.operator: row.importance for row in score(SOME).operators}
+    rms, l2 = of_suite["rms_norm"], of_suite["l2_norm"]
+    found = score(SOME, operators=["rms_norm", "l2_norm"])
+    assert [row.operator for row in found.operators] == ["rms_norm", "l2_norm"]
+    assert {row.importance for row in found.operators} == {rms, l2}, "still those of the suite"
+    assert found.only == ["rms_norm", "l2_norm"]
+    assert found.covered == pytest.approx((rms + 0.5 * l2) / (rms + l2))
+    assert found.weighted_s == pytest.approx((rms * 0.5 + l2 * 0.1 * 0.5) / (rms + l2))
+    assert found.recoverable == pytest.approx(rms * 0.5 + l2 * 0.5 * 0.9)
+    assert score(SOME).only == []
+
+
+def test_a_solution_without_one_of_the_operators_counts_0_for_it() -> None:
+    board = leaderboard(SOME, operators=["rms_norm", "l2_norm"])
+    importance = {row.operator: row.importance for row in board.best.operators}
+    share = importance["rms_norm"] / sum(importance.values())
+    (other,) = [entry for entry in board.entries if entry.solution == "other"]
+    assert other.weighted_s == pytest.approx(0.25 * share)
+    assert (board.only, other.wins) == (["rms_norm", "l2_norm"], 0)
+
+
+def test_a_comparison_of_some_operators_says_so() -> None:
+    after = [line("rms_norm", "0", 10.0), line("fused_moe", "0", 2000.0)]
+    assert contrast(SOME, after).verdict == "slower"
+    found = contrast(SOME, after, operators=["rms_norm"])
+    assert (found.verdict, len(found.shapes), found.only) == ("faster", 1, ["rms_norm"])
+    assert "shapes of rms_norm alone weighted by" in found.sentence
+
+
+@pytest.mark.parametrize("given", [["--op", "rms_norm,l2_norm"], ["--op=rms_norm", "--op=l2_norm"]])
+def test_operators_are_named_in_one_option_or_several(
+    given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "r.jsonl"
+    for each in SOME:
+        append_result(file, each)
+    said = {
+        "score": "S over all is that of rms_norm and l2_norm alone",
+        "leaderboard": "S: over rms_norm and l2_norm alone",
+        "compare": "shapes of rms_norm and l2_norm alone",
+    }
+    for command, sentence in said.items():
+        files = [str(file)] * (1 + (command == "compare"))
+        assert run(["bench", command, *files, *given]) == 0
+        printed_text = " ".join(capsys.readouterr().out.split())
+        assert sentence in printed_text
+        assert "suite atrex, only rms_norm and l2_norm, cold-v1" in printed_text
+        assert run(["bench", command, *files, *given, "--json"]) == 0
+        assert msgspec.json.decode(capsys.readouterr().out)["only"] == ["rms_norm", "l2_norm"]
+        assert run(["bench", command, *files, "--op", "rms_nrom"]) == 2
+        assert capsys.readouterr().err.splitlines() == [
+            "solscope: no results of operator 'rms_nrom'; did you mean 'rms_norm'?"
+        ]
+        assert run(["bench", command, *files, "--op", "xyz"]) == 2
+        assert "(available: fused_moe, l2_norm, rms_norm)" in capsys.readouterr().err
+        assert run(["bench", command, *files, "--op", ","]) == 2
+        assert "expected operator names" in capsys.readouterr().err
+
+
+def test_the_closest_operators_are_named() -> None:
+    rows = [*SOME, line("gated_rms_norm", "0", 20.0)]
+    why = "no results of operator 'rms_nrm' for suite atrex; did you mean 'rms_norm' or 'gated"
+    with pytest.raises(UsageError, match=re.escape(why)):
+        score(rows, suite="atrex", operators=["rms_nrm"])
+
+
+def test_a_solution_is_looked_for_among_the_operators() -> None:
+    why = "no results of solution 'other' for l2_norm (available: mine)"
+    with pytest.raises(UsageError, match=re.escape(why)):
+        select(SOME, "other", operators=["l2_norm"])
 
 
 def test_usual_is_the_public_suite_and_the_device_with_most_full_sizes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,27 @@ suite_name_option = name_option(
     complete=completion.suite,
     help_text="Only results of this suite.",
 )
+operators_option = name_option(
+    "--op",
+    "operators",
+    metavar="OP,...",
+    complete=completion.operators_of_suite,
+    help_text="Only these operators; S is then theirs alone, not that of the suite. May be "
+    "repeated.",
+    multiple=True,
+    callback=lambda _context, _parameter, given: _names(given),
+)
 method_option: Decorator = click.option(
     "--method", metavar="METHOD", help="Timing method to use, e.g. graph."
 )
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    """Names in options that may be repeated, each with several of them."""
+    names = [name.strip() for text in given for name in text.split(",")]
+    if not all(names):
+        raise click.BadParameter(f"{','.join(given)!r}: expected operator names")
+    return list(dict.fromkeys(names))
 
 
 def solution_option(name: str, help_text: str) -> Decorator:
@@ -44,8 +62,8 @@ def solution_option(name: str, help_text: str) -> Decorator:
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--on`, `--suite` and `--method`: which results count."""
-    return device_name_option(suite_name_option(method_option(command)))
+    """`--op`, `--on`, `--suite` and `--method`: which results count."""
+    return operators_option(device_name_option(suite_name_option(method_option(command))))
 
 
 @click.command("score", short_help="Compute S per operator and overall.")
@@ -56,6 +74,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def score(
     files: tuple[Path, ...],
     solution: str | None,
+    operators: list[str],
     device: str | None,
     suite: str | None,
     method: str | None,
@@ -65,7 +84,7 @@ def score(
     from solscope.bench.results.score import score as compute
 
     with results_of(*files) as lines:
-        result = compute(lines, solution, device, method, suite)
+        result = compute(lines, solution, device, method, suite, operators)
     present(result, output)
 
 
@@ -81,6 +100,7 @@ def compare(
     after: Path,
     solution_a: str | None,
     solution_b: str | None,
+    operators: list[str],
     device: str | None,
     suite: str | None,
     method: str | None,
@@ -93,7 +113,7 @@ def compare(
     from solscope.bench.results.contrast import contrast
 
     with results_of_two(before, after) as (a, b):
-        result = contrast(a, b, solution_a, solution_b, device, method, suite)
+        result = contrast(a, b, solution_a, solution_b, device, method, suite, operators)
     return present(result, output, failed=result.verdict == "slower")
 
 
@@ -103,6 +123,7 @@ def compare(
 @form_options
 def leaderboard(
     files: tuple[Path, ...],
+    operators: list[str],
     device: str | None,
     suite: str | None,
     method: str | None,
@@ -112,7 +133,7 @@ def leaderboard(
     from solscope.bench.results.leaderboard import leaderboard as rank
 
     with results_of(*files) as lines:
-        result = rank(lines, device, method, suite)
+        result = rank(lines, device, method, suite, operators)
     present(result, output)
 
 

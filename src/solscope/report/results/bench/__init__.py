@@ -11,14 +11,14 @@ from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.results import words
 from solscope.bench.results.contrast import ONE_PROCESS, OTHER_MACHINE, RESOLUTION, Contrast
 from solscope.bench.results.leaderboard import Leaderboard
-from solscope.bench.results.score import Score
+from solscope.bench.results.score import ResultSet, Score
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import counted, number, pct
 from solscope.report.layout.tables import Column, heading, numbers, table
 from solscope.report.results.bench import counters as counters
 from solscope.report.results.bench import tune as tune
-from solscope.text import clean
+from solscope.text import clean, in_words
 
 MOST_FINDINGS = 40
 """How many findings of `verify` are printed; JSON has them all."""
@@ -150,15 +150,22 @@ def score_parts(score: Score, screen: Screen) -> list[Printable]:
         )
         for row in score.operators
     ]
-    title = f"{score.device}, suite {score.suite}, {score.method}: {', '.join(score.solutions)}"
+    title = f"{_set(score)}: {', '.join(score.solutions)}"
     notes = [_no_score(score)]
     if score.weighted_s is not None:
-        notes = [*_said(score), f"can be saved in all: {_share(score.recoverable)}"]
+        where = "these operators" if score.only else "all"
+        notes = [*_said(score), f"can be saved in {where}: {_share(score.recoverable)}"]
         if words.has_gaps(score):
             notes.append(f"S of what passed: {_share(score.s_covered)}")
         notes.append(words.legend(score))
     shown = table(columns, cells, screen.width)
     return [heading(title), shown, Text(""), *map(Text, notes)]
+
+
+def _set(results: ResultSet) -> str:
+    """What results are of."""
+    only = f", only {in_words(results.only)}" if results.only else ""
+    return f"{results.device}, suite {results.suite}{only}, {results.method}"
 
 
 def _said(score: Score) -> list[str]:
@@ -214,7 +221,7 @@ def audit_parts(audit: Audit, screen: Screen) -> list[Printable]:
 
 @form("bench_compare", Contrast)
 def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
-    """B against A: over all, and by shape."""
+    """B against A: the verdict over all, then by shape, then what the numbers cannot say."""
     several = len(contrast.a) + len(contrast.b) > 2
     columns = (
         Column("B / A"),
@@ -239,11 +246,8 @@ def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
         )
         for shape in contrast.shapes
     ]
-    what = f"{contrast.device}, suite {contrast.suite}, {contrast.method}"
-    title = f"{what}: A {', '.join(contrast.a)}; B {', '.join(contrast.b)}"
-    notes = [
-        contrast.sentence,
-    ]
+    title = f"{_set(contrast)}: A {', '.join(contrast.a)}; B {', '.join(contrast.b)}"
+    notes = []
     if contrast.uneven:
         notes.append(
             f"on {counted(contrast.uneven, 'shape')} A and B have other solutions, and the best of "
@@ -264,7 +268,8 @@ def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
             f"are {100 * OTHER_MACHINE:.1f} % wider; one run of both solutions makes them narrow"
         )
     shown = table(columns, cells, screen.width)
-    return [heading(title), shown, Text(""), *map(Text, notes)]
+    below = [Text(""), *map(Text, notes)] if notes else []
+    return [heading(title), Text(contrast.sentence), Text(""), shown, *below]
 
 
 @form("bench_leaderboard", Leaderboard)
@@ -310,12 +315,12 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
         ],
         screen.width,
     )
-    title = f"{board.device}, suite {board.suite}, {board.method}"
+    whole = f"{in_words(board.only)} alone" if board.only else "the whole suite"
     notes = [
         *_said(board.best),
-        "S: over the whole suite, 0 for what did not pass; S covered: over what passed",
+        f"S: over {whole}, 0 for what did not pass; S covered: over what passed",
     ]
     if any(entry.shapes_unsupported or entry.declined for entry in board.entries):
         notes.append("declined: shapes and extra cases that a solution does not take")
     lines = [*map(Text, notes)]
-    return [heading(title), overall, Text(""), by_operator, Text(""), *lines]
+    return [heading(_set(board)), overall, Text(""), by_operator, Text(""), *lines]
