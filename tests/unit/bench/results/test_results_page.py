@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from solscope.bench.results.files import read_results
 from solscope.bench.results.score import Score, best_per_shape, score
 from solscope.bench.workloads import workloads
 from solscope.pages.bench import production_s
+from solscope.text import in_words
 from tests.blocks import check_block
 
 ROOT = Path(__file__).parents[4]
@@ -30,6 +32,9 @@ EARLIER = ROOT / "results" / "bench" / "h200-earlier.jsonl"
 BEFORE = ROOT / "results" / "bench" / "h200-before.jsonl"
 FASTER = ROOT / "docs" / "how-to" / "make-a-kernel-faster.md"
 CROSS_CHECK = ROOT / "results" / "bench" / "cross-check.json"
+AIMS = ROOT / "results" / "bench" / "aims.json"
+"""What was to be reached: S over all, and ahead of whom in operators from which importance on."""
+OURS = "solscope-triton"
 WHAT_STOPS = ROOT / "results" / "bench" / "what-stops.json"
 
 
@@ -193,18 +198,31 @@ def what_stops(lines: Sequence[ShapeResult], which: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-def ahead(lines: Sequence[ShapeResult]) -> str:
-    """S of our kernels and of the best other solution, by operator, over shapes of both."""
-    ours = "solscope-triton"
-    rows = ["| operator | shapes | ours | best other | its S |", "|---|--:|--:|---|--:|"]
+class Rivals(NamedTuple):
+    """Our kernels beside the best other solution of an operator, over the shapes of both."""
+
+    operator: str
+    shapes: str
+    own_s: float | None
+    best: str
+    their_s: float
+
+    @property
+    def ahead(self) -> bool:
+        return (self.own_s or 0.0) >= self.their_s
+
+
+def rivals(lines: Sequence[ShapeResult], importance: float) -> list[Rivals]:
+    """All operators from this importance on, the heaviest first."""
+    found = []
     for one in sorted(score(lines).operators, key=lambda one: -one.importance):
-        if one.importance < 0.01:
+        if one.importance < importance:
             continue
         own = [line for line in lines if line.operator == one.operator and line.status == "passed"]
         shapes: dict[str, set[str]] = {}
         for line in own:
             shapes.setdefault(line.solution, set()).add(line.shape)
-        mine = shapes.pop(ours, None)
+        mine = shapes.pop(OURS, None)
         pairs = {}
         for name, theirs in shapes.items():
             both = theirs if mine is None else theirs & mine
@@ -212,17 +230,114 @@ def ahead(lines: Sequence[ShapeResult]) -> str:
                 chosen = [line for line in own if line.shape in both]
                 pairs[name] = (
                     _s(chosen, name),
-                    None if mine is None else _s(chosen, ours),
+                    None if mine is None else _s(chosen, OURS),
                     len(both),
                 )
         best = max(pairs, key=lambda name: pairs[name][0])
         their_s, own_s, count = pairs[best]
-        front, back = ("**", "") if (own_s or 0.0) >= their_s else ("", "**")
+        found.append(Rivals(one.operator, f"{count} of {one.shapes}", own_s, best, their_s))
+    return found
+
+
+def ahead(lines: Sequence[ShapeResult]) -> str:
+    """S of our kernels and of the best other solution, by operator, over shapes of both."""
+    rows = ["| operator | shapes | ours | best other | its S |", "|---|--:|--:|---|--:|"]
+    for one in rivals(lines, aims()["ahead"]["importance"]):
+        front, back = ("**", "") if one.ahead else ("", "**")
         rows.append(
-            f"| `{one.operator}` | {count} of {one.shapes} | {front}{pct(own_s)}{front} | "
-            f"{best} | {back}{pct(their_s)}{back} |"
+            f"| `{one.operator}` | {one.shapes} | {front}{pct(one.own_s)}{front} | "
+            f"{one.best} | {back}{pct(one.their_s)}{back} |"
         )
     return "\n".join(rows) + "\n"
+
+
+def aims() -> dict[str, dict[str, float]]:
+    """What was to be reached."""
+    return msgspec.json.decode(AIMS.read_bytes(), type=dict[str, dict[str, float]])
+
+
+def summary(lines: Sequence[ShapeResult]) -> str:
+    """The page in a few sentences."""
+    cold, graphs = score(lines), score(lines, method="graph")
+    return "".join(
+        f"- {sentence}\n"
+        for sentence in (
+            _said_of_s(cold, graphs),
+            _said_of_torch_compile(lines),
+            _said_of_rivals(lines),
+            _said_of_bounds(cold, lines),
+            _said_of_what_is_left(cold),
+        )
+    )
+
+
+def _said_of_s(cold: Score, graphs: Score) -> str:
+    wanted = aims()["s"]
+    reached = [
+        f"{100 * value:.0f} % ({'reached' if (cold.weighted_s or 0.0) >= value else 'not reached'})"
+        for value in (wanted["floor"], wanted["aim"])
+    ]
+    passed, shapes = (
+        sum(getattr(one, name) for one in cold.operators) for name in ("shapes_passed", "shapes")
+    )
+    return (
+        f"**S, the bound divided by the time, is {pct(cold.weighted_s)} in cold calls and "
+        f"{pct(graphs.weighted_s)} in CUDA graphs**, over {len(cold.operators)} operators by their "
+        f"importance; {passed} of {shapes} shapes have a solution that passed. The aims in cold "
+        f"calls were {in_words(reached)}."
+    )
+
+
+def _said_of_torch_compile(lines: Sequence[ShapeResult]) -> str:
+    others = {
+        one.operator: one.s or 0.0
+        for one in score([one for one in lines if one.solution != "torch-compile"]).operators
+    }
+    theirs = {one.operator: one.s or 0.0 for one in score(lines, "torch-compile").operators}
+    behind = [name for name in theirs if others.get(name, 0.0) <= theirs[name]]
+    count = len(theirs) - len(behind)
+    said = (
+        "The fastest other solutions are ahead of `torch.compile` in "
+        f"{count} of {len(theirs)} operators"
+    )
+    return f"{said}; not in {named(behind)}." if behind else f"{said}."
+
+
+def _said_of_rivals(lines: Sequence[ShapeResult]) -> str:
+    importance = aims()["ahead"]["importance"]
+    found = rivals(lines, importance)
+    behind = [f"`{one.operator}` ({one.best})" for one in found if not one.ahead]
+    said = (
+        f"Of the {len(found)} operators with an importance of at least {100 * importance:.0f} %, "
+        f"our kernels are ahead of every other solution in {len(found) - len(behind)}; all were "
+        "aimed at"
+    )
+    return f"{said}. Others are ahead in {in_words(behind)}." if behind else f"{said}."
+
+
+def _said_of_bounds(cold: Score, lines: Sequence[ShapeResult]) -> str:
+    lowest = sorted(cold.operators, key=lambda one: one.s or 0.0)[:5]
+    above = sum((one.s or 0.0) > 1 for one in lines)
+    return (
+        "Furthest from their bounds: "
+        f"{in_words([f'`{one.operator}` ({pct(one.s)})' for one in lowest])}. "
+        + {0: "No line is faster than its bound.", 1: "1 line is faster than its bound."}.get(
+            above, f"{above} lines are faster than their bounds."
+        )
+    )
+
+
+def _said_of_what_is_left(cold: Score) -> str:
+    most = sorted(cold.operators, key=lambda one: -(one.recoverable or 0.0))[:3]
+    return (
+        f"{pct(cold.recoverable)} of the GPU time would be saved at the bounds, most of it in "
+        f"{in_words([f'`{one.operator}` ({pct(one.recoverable)})' for one in most])}."
+    )
+
+
+def named(names: Sequence[str]) -> str:
+    """Operators in a sentence."""
+    return in_words([f"`{name}`" for name in names])
 
 
 def _s(lines: Sequence[ShapeResult], solution: str) -> float:
@@ -299,7 +414,7 @@ def decode_set(lines: Sequence[ShapeResult]) -> str:
 @pytest.mark.parametrize(
     "name",
     [
-        *("results", "solutions", "failures", "effort", "cross-check", "decode"),
+        *("summary", "results", "solutions", "failures", "effort", "cross-check", "decode"),
         *("what stops", "level", "before", "ahead"),
         pytest.param("two runs", marks=pytest.mark.long),
     ],
@@ -307,6 +422,7 @@ def decode_set(lines: Sequence[ShapeResult]) -> str:
 def test_the_page_shows_the_committed_results(name: str) -> None:
     lines = results_of(RESULTS)
     makers: dict[str, Callable[[], str]] = {
+        "summary": lambda: summary(lines),
         "results": lambda: table(score(lines), score(lines, method="graph")),
         "solutions": lambda: by_solution(lines),
         "failures": lambda: failures(lines),
@@ -320,6 +436,27 @@ def test_the_page_shows_the_committed_results(name: str) -> None:
         "decode": lambda: decode_set(results_of(DECODE)),
     }
     check_block(PAGE, name, makers[name]())
+
+
+def test_the_summary_follows_from_the_lines() -> None:
+    """Whatever changes in the results changes what is said first."""
+    lines = results_of(RESULTS)
+    before = summary(lines).splitlines()
+    compiled = [one for one in lines if one.solution == "torch-compile"]
+    heaviest = max(score(lines).operators, key=lambda one: one.importance)
+    without = [one for one in lines if one.operator != heaviest.operator]
+    s, torch, rivals_said, bounds, left = summary(compiled + without).splitlines()
+    assert s != before[0]
+    assert "(not reached)" in s
+    assert f"`{heaviest.operator}`" in torch
+    assert f"`{heaviest.operator}`" in rivals_said
+    assert left != before[4]
+    slow = min(score(lines).operators, key=lambda one: one.s or 0.0)
+    assert f"bounds: `{slow.operator}` ({pct(slow.s)})" in before[3]
+    impossible = [msgspec.structs.replace(lines[0], s=1.5), *lines[1:]]
+    assert "1 lines" not in (said := summary(impossible))
+    assert "1 line is faster than its bound" in said
+    assert "No line is faster than its bound" in bounds
 
 
 KERNELS = {
