@@ -74,6 +74,7 @@ class Arena:
         self.close()
         self.used = 0
         self.generation = next(_GENERATIONS)
+        self.data = torch.empty(0, dtype=torch.uint8)  # where there is no room, for a smaller one
         if self.device != "cpu":
             self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
             return

@@ -158,7 +158,8 @@ class OperatorCheck:
         self.prepared = time.monotonic()
         for case in () if self.extra_cases_done else extra_cases(self.operator, shapes, effort):
             progress(f"{self.operator.name}: {case.label}")
-            self._case(case.axes, case.variant, effort, case.label)
+            with self.memory_budget.of(self.operator.cost(case.axes).bytes):
+                self._case(case.axes, case.variant, effort, case.label)
         for shape in shapes:
             if not in_time():
                 return

@@ -42,3 +42,13 @@ def test_a_fingerprint_sees_swapped_values_in_large_tensors() -> None:
     found[10], found[50_000] = int(found[50_000]), int(found[10])
     assert not torch.equal(memory.fingerprint(found), before)
     arena.close()
+
+
+def test_an_arena_that_found_no_room_can_be_asked_for_less() -> None:
+    arena = memory.Arena("cpu")
+    with pytest.raises(MemoryError, match="no room"):
+        arena.reserve(1 << 60)
+    assert arena.reserve(1 << 10)
+    arena.data.fill_(1)
+    arena.wipe()
+    arena.close()
