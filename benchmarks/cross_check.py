@@ -53,7 +53,7 @@ def child(file: Path) -> None:
         task = operator(line["operator"]).task
         assert task is not None
         inputs = task.inputs(line["axes"], Draw(seed=line["seeds"][0], device="cuda"))
-        path = find_solution(line["solution"]).stage(line["operator"], folder)
+        path = find_solution(line["solution"]).stage(line["operator"], folder).path
         sys.path.insert(0, str(path.parent))
         spec = importlib.util.spec_from_file_location(f"solution_{line['operator']}", path)
         assert spec is not None

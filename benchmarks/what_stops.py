@@ -101,7 +101,7 @@ def asked_of(line: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {
         "operator": line["operator"],
         "axes": line["axes"],
-        "file": str(solution.stage(line["operator"], folder / line["solution"])),
+        "file": str(solution.stage(line["operator"], folder / line["solution"]).path),
         "build": str(solution.build_folder(line["operator"])),
         "compile": solution.about.compile,
         "kineto": True,

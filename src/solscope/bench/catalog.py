@@ -8,11 +8,14 @@ built in the worker. Built-in solutions lie under `solutions/` and are found by 
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import os
 import shutil
+import stat
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -20,10 +23,14 @@ import msgspec
 from solscope.compiled import parse_toml
 from solscope.errors import InputError, UsageError
 from solscope.registry import Registry
+from solscope.text import encodable
 
 FOLDER = Path(__file__).with_name("solutions")
 SOURCES = (".py", ".cu", ".cuh", ".cpp", ".h", ".hpp")
 ABOUT = "solution.toml"
+NOT_UTF8 = "the name is not valid UTF-8: rename it"
+BYTECODE = "__pycache__"
+"""An empty file of this name in a staged folder: bytecode, which nobody reads, cannot lie there."""
 
 CUDA_BUILD = '''"""Builds {source} with nvcc, once per content and machine, for `{function}`."""
 
@@ -74,6 +81,44 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
+class Staged:
+    """A copy of the files of a solution for workers, and what it must hold.
+
+    Workers run as this user and can write to it: it is written again before every load.
+    """
+
+    path: Path
+    """The file to import."""
+    digest: str
+    files: Mapping[str, bytes] = field(repr=False)
+
+    def write(self) -> None:
+        """Write what is not as it must be, and remove what does not belong there."""
+        folder = self.path.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in self.changed():
+            path = folder / name
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path) if _is_folder(path) else path.unlink()
+            if name in self.files:
+                path.write_bytes(self.files[name])
+
+    def changed(self) -> list[str]:
+        """Names of files that are not as they were written, or that were added."""
+        folder = self.path.parent
+        there = {path.name for path in folder.iterdir()}
+        kept = {name for name in there & self.files.keys() if self._is_kept(folder / name)}
+        return sorted((there | self.files.keys()) - kept)
+
+    def _is_kept(self, path: Path) -> bool:
+        try:
+            is_file = stat.S_ISREG(path.lstat().st_mode)
+            return is_file and path.read_bytes() == self.files[path.name]
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
 class Solution:
     """A solution by name, and where its files are."""
 
@@ -87,7 +132,7 @@ class Solution:
         if self.place.is_file():
             return self.place
         candidates = [self.place / f"{operator}{suffix}" for suffix in (".py", ".cu")]
-        return next((path for path in candidates if path.is_file()), None)
+        return next((path for path in candidates if _is_there(path)), None)
 
     def operators(self) -> list[str]:
         """Operators that have a file; empty for a single file, which is for whatever is asked."""
@@ -119,9 +164,15 @@ class Solution:
 
     def hash(self, operator: str) -> str:
         """Digest of the sources and of how they run."""
+        return self._digest(operator, self._contents(operator))
+
+    def _contents(self, operator: str) -> dict[str, bytes]:
+        return {path.name: _read(path) for path in self.sources(operator)}
+
+    def _digest(self, operator: str, contents: Mapping[str, bytes]) -> str:
         digest = hashlib.sha256(f"{operator}\0{self.about.compile}\0".encode())
-        for path in self.sources(operator):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        for name, text in contents.items():
+            digest.update(name.encode() + b"\0" + text + b"\0")
         return digest.hexdigest()[:16]
 
     def required_file(self, operator: str) -> Path:
@@ -131,20 +182,18 @@ class Solution:
             raise UsageError(f"{self.name} has no file for {operator}: name it {operator}.py")
         return own
 
-    def stage(self, operator: str, under: Path) -> Path:
-        """Copy the sources to a separate folder; returns the file to import."""
-        digest = self.hash(operator)
-        folder = under / f"{digest}-{operator}"
-        folder.mkdir(parents=True, exist_ok=True)
-        own = self.required_file(operator)
-        for path in self.sources(operator):
-            shutil.copy(path, folder / path.name)
+    def stage(self, operator: str, under: Path) -> Staged:
+        """Copy the sources to a separate folder."""
+        own, files = self.required_file(operator), self._contents(operator)
+        digest, entry = self._digest(operator, files), own.name
         if own.suffix == ".cu":
-            entry = folder / f"{own.stem}_entry.py"
+            entry = f"{own.stem}_entry.py"
             text = CUDA_BUILD.format(source=own.name, name=f"solution_{digest}", function="run")
-            entry.write_text(text, encoding="utf-8")
-            return entry
-        return folder / own.name
+            files[entry] = text.encode()
+        folder = under / f"{digest}-{operator}"
+        staged = Staged(folder / entry, digest, {**files, BYTECODE: b""})
+        staged.write()
+        return staged
 
     def build_folder(self, operator: str) -> Path:
         """Where what is built of it for an operator is cached, by its content."""
@@ -156,10 +205,13 @@ def _imported_helpers(own: Path) -> set[Path]:
     helpers: set[Path] = set()
     unread = [own] if own.suffix == ".py" else []
     while unread:
+        path = unread.pop()
         try:
-            tree = ast.parse(unread.pop().read_bytes())
+            tree = ast.parse(_read(path))
         except (SyntaxError, ValueError):
             continue  # It will not run either, and its worker says why.
+        except (MemoryError, RecursionError):
+            raise InputError(f"{path}: nested too deeply for Python to read it") from None
         names = [
             name
             for node in ast.walk(tree)
@@ -172,10 +224,37 @@ def _imported_helpers(own: Path) -> set[Path]:
             )
         ]
         files = {own.with_name(f"{name}.py") for name in names if name.startswith("_")}
-        fresh = {path for path in files if path.is_file()} - helpers - {own}
+        fresh = {path for path in files if _is_there(path)} - helpers - {own}
         helpers |= fresh
         unread += fresh
     return helpers
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is anything of this name, be it a link to nothing; `InputError` if unknown."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    return True
+
+
+def _is_folder(path: Path) -> bool:
+    return stat.S_ISDIR(path.lstat().st_mode)
+
+
+def _read(path: Path) -> bytes:
+    """The contents of a file of a solution; a pipe would be waited for, a device has no end."""
+    if encodable(path.name) != path.name:
+        raise InputError(f"{encodable(str(path))}: {NOT_UTF8}")
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path}: not a regular file")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
 
 
 def cache_folder() -> Path:
@@ -209,25 +288,32 @@ def built_in() -> Registry[Solution]:
 
 def find_solution(text: str) -> Solution:
     """A solution by the name of a built-in one, or by the path of a file or folder."""
+    if encodable(text) != text:
+        raise InputError(f"{encodable(text)}: {NOT_UTF8}")
     path = Path(text)
     if path.suffix == ".py" or os.sep in text or path.is_dir():
         if path.is_file():
             return Solution(path.stem, path.resolve(), About(title=path.stem))
         if path.is_dir():
             return _folder(path.resolve())
-        raise InputError(f"{text}: no such file or folder")
+        what = (
+            "neither a regular file nor a folder" if _is_there(path) else "no such file or folder"
+        )
+        raise InputError(f"{text}: {what}")
     return built_in().get(text.replace("_", "-"))
 
 
 def _folder(path: Path) -> Solution:
     name = path.name.replace("_", "-")
     file = path / ABOUT
-    if not file.exists():
+    if not _is_there(file):
         return Solution(name, path, About(title=name))
     try:
-        about = msgspec.convert(parse_toml(file.read_text(encoding="utf-8")), About)
-    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        about = msgspec.convert(parse_toml(_read(file).decode()), About)
+    except (ValueError, msgspec.ValidationError) as error:
         raise InputError(f"{file}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{file}: nested too deeply") from None
     if about.base is None:
         return Solution(name, path, about)
     if about.base not in {folder.name for folder in FOLDER.iterdir()}:

@@ -222,7 +222,7 @@ def record(shape: Workload, solution: Solution) -> tuple[list[Launch], Tool]:
         asked = {
             "operator": shape.operator,
             "axes": shape.axes,
-            "file": str(solution.stage(shape.operator, Path(folder) / "solution")),
+            "file": str(solution.stage(shape.operator, Path(folder) / "solution").path),
             "build": str(solution.build_folder(shape.operator)),
             "compile": solution.about.compile,
             "kineto": ncu is None,

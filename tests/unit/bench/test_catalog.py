@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from solscope.bench.catalog import built_in, find_solution  # noqa: E402
+from solscope.bench.catalog import BYTECODE, built_in, find_solution  # noqa: E402
 from solscope.bench.run.agenda import Options  # noqa: E402
 from solscope.bench.run.evaluate import evaluate  # noqa: E402
 from solscope.bench.workloads import SMALL, workloads  # noqa: E402
+from solscope.cli import run  # noqa: E402
 from solscope.errors import InputError, UsageError  # noqa: E402
 from solscope.operators import OPERATOR_MODULES, operator  # noqa: E402
 
@@ -35,10 +38,14 @@ def test_a_folder_is_a_solution_and_helpers_change_its_hash(tmp_path: Path) -> N
     before = found.hash("rms_norm")
     (folder / "_help.py").write_text("run = 1\n")
     assert found.hash("rms_norm") != before
-    entry = found.stage("l2_norm", tmp_path / "staged")
+    entry = found.stage("l2_norm", tmp_path / "staged").path
     assert entry.name == "l2_norm_entry.py"
     compile(entry.read_text(), entry.name, "exec")
-    assert {p.name for p in entry.parent.iterdir()} == {"l2_norm.cu", "l2_norm_entry.py"}
+    assert {p.name for p in entry.parent.iterdir()} == {
+        "l2_norm.cu",
+        "l2_norm_entry.py",
+        BYTECODE,
+    }
 
 
 def test_only_helpers_that_are_imported_count(tmp_path: Path) -> None:
@@ -65,8 +72,90 @@ def test_only_helpers_that_are_imported_count(tmp_path: Path) -> None:
     assert found.hash("rms_norm") == before
     (folder / "_tiles.py").write_text("tile = 128\n")
     assert found.hash("rms_norm") != before
-    staged = found.stage("rms_norm", tmp_path / "staged").parent
-    assert {path.name for path in staged.iterdir()} == used
+    staged = found.stage("rms_norm", tmp_path / "staged").path.parent
+    assert {path.name for path in staged.iterdir()} == used | {BYTECODE}
+
+
+def test_what_was_changed_in_a_staged_copy_is_named_and_put_back(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import torch\n")
+    staged = find_solution(str(file)).stage("rms_norm", tmp_path / "staged")
+    folder = staged.path.parent
+    assert staged.changed() == []
+    file.write_text("import os\n")  # the copy is what runs, whatever becomes of the file
+    assert staged.changed() == []
+    staged.path.write_text("import sys\n")
+    (folder / "planted.py").write_text("")
+    (folder / BYTECODE).unlink()
+    (folder / BYTECODE).mkdir()
+    (folder / BYTECODE / "mine.pyc").write_bytes(b"")
+    assert staged.changed() == [BYTECODE, "mine.py", "planted.py"]
+    staged.write()
+    assert staged.changed() == []
+    assert staged.path.read_text() == "import torch\n"
+    staged.path.unlink()
+    staged.path.symlink_to(file)
+    file.write_text("import torch\n")
+    assert staged.changed() == ["mine.py"], "what a link points to can change later"
+
+
+def _imported_pipe(at: Path) -> None:
+    (at / "rms_norm.py").write_text("import _y\n")
+    os.mkfifo(at / "_y.py")
+
+
+Odd = Callable[[Path], object]
+ODD: dict[str, tuple[Odd, str]] = {
+    "pipe for its sources": (
+        lambda at: os.mkfifo(at / "rms_norm.py"),
+        "rms_norm.py: not a regular",
+    ),
+    "device": (lambda at: (at / "rms_norm.py").symlink_to("/dev/zero"), "not a regular file"),
+    "pipe for a helper": (lambda at: os.mkfifo(at / "_x.h"), "_x.h: not a regular file"),
+    "folder for a helper": (lambda at: (at / "_x.h").mkdir(), "_x.h: not a regular file"),
+    "link to nothing": (lambda at: (at / "_x.h").symlink_to("/none"), "_x.h: No such file"),
+    "unreadable": (lambda at: (at / "_x.h").symlink_to("/proc/self/mem"), "_x.h: Input/output"),
+    "imported pipe": (_imported_pipe, "_y.py: not a regular file"),
+    "name of a helper": (
+        lambda at: Path(os.fsdecode(os.fsencode(at / "_x") + b"\xff.h")).write_text(""),
+        "not valid UTF-8",
+    ),
+    "deep": (
+        lambda at: (at / "rms_norm.py").write_text(f"x = {'-' * 200_000}1\n"),
+        "rms_norm.py: nested too deeply",
+    ),
+    "pipe for its description": (lambda at: os.mkfifo(at / "solution.toml"), "not a regular file"),
+    "description that is a loop": (
+        lambda at: (at / "solution.toml").symlink_to("solution.toml"),
+        "solution.toml: Too many levels of symbolic links",
+    ),
+    "deep description": (
+        lambda at: (at / "solution.toml").write_text(f"title = {'[' * 100_000}"),
+        "solution.toml: nested too deeply",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_files_in_the_folder_of_a_solution_are_named(
+    tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, said = ODD[what]
+    make(tmp_path)
+    if not os.path.lexists(tmp_path / "rms_norm.py"):
+        (tmp_path / "rms_norm.py").write_text("run = None\n")
+    assert run(["bench", "check", str(tmp_path), "--op", "rms_norm", "--device", "cpu"]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert str(tmp_path) in shown
+    assert len(shown.splitlines()) == 1
+
+
+def test_the_name_of_a_folder_must_be_text(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/bad\xff"
+    os.mkdir(folder)  # noqa: PTH102 - a name that no Path prints
+    with pytest.raises(InputError, match="bad\ufffd: the name is not valid UTF-8"):
+        find_solution(os.fsdecode(folder))
 
 
 def test_a_solution_that_is_not_there(tmp_path: Path) -> None:

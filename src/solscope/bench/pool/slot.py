@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from solscope.bench.catalog import Solution
+from solscope.bench.catalog import Solution, Staged
 from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.process import Worker, WorkerFailed
 from solscope.bench.pool.spawner import Spawner
@@ -38,8 +38,11 @@ class Candidate:
     solution: Solution
     operator: str
     task: Task = field(repr=False)
-    path: Path
-    hash: str
+    staged: Staged
+
+    @property
+    def hash(self) -> str:
+        return self.staged.digest
 
     @property
     def name(self) -> str:
@@ -152,8 +155,9 @@ class WorkerSlot:
     def _load(self, worker: Worker) -> None:
         candidate = self.candidate
         solution = candidate.solution
+        candidate.staged.write()
         request = LoadSolution(
-            path=str(candidate.path),
+            path=str(candidate.staged.path),
             outputs=returned(candidate.task),
             updated=list(candidate.task.mutates),
             unplanned=list(candidate.task.unplanned),
@@ -164,6 +168,9 @@ class WorkerSlot:
             compiler_cache=None if self.compiler_cache is None else str(self.compiler_cache),
         )
         self.loaded = worker.ask(request, self.spawner.limits.first_s)
+        if changed := candidate.staged.changed():
+            why = f"changed the copy of its files that is run: {', '.join(changed)}"
+            raise WorkerFailed("cheating", why, dead=False)
 
     def _sync(self) -> None:
         """What the evaluator wrote must be there before a worker reads it."""

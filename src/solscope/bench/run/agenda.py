@@ -192,8 +192,8 @@ class Agenda:
                 if self.options.operators:
                     self.progress(f"{solution.name} has no file for {name}")
                 continue
-            path = solution.stage(name, folder)
-            candidates.append(Candidate(solution, name, operator.task, path, solution.hash(name)))
+            staged = solution.stage(name, folder)
+            candidates.append(Candidate(solution, name, operator.task, staged))
         shapes = sorted(choose(listed[name], self.options.shapes), key=lambda shape: -shape.rank)
         pairs = [(candidate, shape) for candidate in candidates for shape in shapes]
         if self.options.resume:
