@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 import re
 import sys
@@ -26,6 +27,10 @@ x86_64, "DefaultCPUAllocator: not enough memory" on arm64.
 """
 
 
+NO_TRITON = (
+    "Triton compiles kernels for a GPU, and this is a CPU: run it with --device cuda on a machine "
+    "that has one, or set TRITON_INTERPRET=1, which checks most kernels here, slowly"
+)
 CHANCE = random.SystemRandom().random
 """A number from 0 to 1 that nobody can know before."""
 OWN = ("plan", "prepared")
@@ -49,11 +54,26 @@ def is_out_of_memory(error: BaseException, torch: ModuleType) -> bool:
     return isinstance(error, RuntimeError) and NO_MEMORY.search(str(error)) is not None
 
 
-def failure(error: BaseException, torch: ModuleType) -> Failure:
+def is_triton_without_gpu(error: BaseException, device: str) -> bool:
+    """Whether Triton itself failed on a CPU, where none of its kernels runs unless interpreted.
+
+    What it says differs: that there is no driver, or that tensors cannot be reached.
+    """
+    if device != "cpu" or os.environ.get("TRITON_INTERPRET", "0") != "0":
+        return False
+    modules = [
+        str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    return bool(modules) and modules[-1].partition(".")[0] == "triton"
+
+
+def failure(error: BaseException, torch: ModuleType, device: str) -> Failure:
     """An exception as a reply: what kind of failure it is, and where it happened."""
     status: FailureStatus = "crashed"
     if isinstance(error, Unusable):
         status = error.status
+    elif is_triton_without_gpu(error, device):
+        return Failure("unsupported", NO_TRITON)
     elif isinstance(error, (ImportError, NotImplementedError)):
         status = "unsupported"
     elif is_out_of_memory(error, torch):

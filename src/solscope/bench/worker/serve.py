@@ -55,7 +55,7 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
         try:
             result = worker.answer(asked.request)
         except BaseException as error:  # noqa: BLE001 - the failure is the reply
-            failed = failure(error, torch)
+            failed = failure(error, torch, worker.device)
             del error
         refused, replaced = violations[:MAX_ENTRIES], tampered()[:MAX_ENTRIES]
         send(Answer(asked.number, refused, replaced, failed, result))

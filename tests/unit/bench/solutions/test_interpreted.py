@@ -6,25 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[4]
+from tests.triton_folder import ROOT, triton
+
 FOLDER = ROOT / "src/solscope/bench/solutions/solscope_triton"
 NAMES = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
 HOPPER = {"chunk_gated_delta_rule_state"}
 """Written for the copy engine of one kind of GPU, which the interpreter does not have."""
-
-
-def triton() -> Path:
-    """The folder with Triton; SOLSCOPE_TRITON names another one."""
-    if named := os.environ.get("SOLSCOPE_TRITON"):
-        return Path(named)
-    own = ROOT / ".venv-triton"
-    if not (own / ".installed").is_file():
-        pytest.skip("no Triton: run `make triton`")
-    return own
 
 
 @pytest.mark.long

@@ -45,7 +45,7 @@ ARM64 = (
     ids=repr,
 )
 def test_out_of_memory(error: Exception) -> None:
-    assert failure(error, torch).status == "oom"
+    assert failure(error, torch, "cpu").status == "oom"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_out_of_memory(error: Exception) -> None:
     ids=repr,
 )
 def test_other_failures(error: Exception) -> None:
-    assert failure(error, torch).status == "crashed"
+    assert failure(error, torch, "cpu").status == "crashed"
 
 
 @pytest.mark.parametrize("message", [X86_64, ARM64], ids=["x86_64", "arm64"])
