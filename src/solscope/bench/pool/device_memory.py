@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 CACHED_BYTES = 24 << 30
 """Memory that the evaluator may hold for later tensors."""
-MEMORY_PER_MOVED_BYTE = 6.0
+MEMORY_PER_MOVED_BYTE = 7.0
 """Memory that a shape takes, in bytes that the operator must move."""
 
 

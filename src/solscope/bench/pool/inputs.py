@@ -1,14 +1,14 @@
 """Sets of inputs in shared memory: several draws of one shape, each at its own addresses.
 
 What a worker can write to says nothing about what was drawn. References, fingerprints and bounds
-are hence made of values in memory that no worker sees (`InputSets.inputs`): kept where they are
+are hence made of values in memory that no worker sees (`InputSets.inputs`): kept while they are
 small, else drawn again from the seed.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 
-HELD_BYTES = 1 << 30
+HELD_BYTES = 4 << 30
 """Values of all sets are kept beside the shared memory up to here; larger ones are drawn again."""
 
 
@@ -70,6 +70,8 @@ class InputSets:
         self._now: list[_Contents] = []
         """By set, what was written to it last."""
         self._held: dict[int, tuple[_Contents, dict[str, Any]]] = {}
+        """By set, values that were made: of all sets while they are small, else of the last one."""
+        self._holds_all = True
         self._prints: dict[int, tuple[_Contents, dict[str, torch.Tensor]]] = {}
 
     def draw(self, axes: Mapping[str, Any], count: int, variant: Variant = "typical") -> None:
@@ -78,7 +80,7 @@ class InputSets:
         self._axes, self._variant = dict(axes), variant
         self._drawn = [_Contents(seed) for seed in seeds]
         self._now = list(self._drawn)
-        self._held, self._prints, self.specs = {}, {}, []
+        self._held, self._prints, self.specs, self._holds_all = {}, {}, [], True
         offset = 0
         for index in range(count):
             made = self.inputs(index)
@@ -86,6 +88,7 @@ class InputSets:
             size = sum(aligned(extent(tensor)) for tensor in tensors.values())
             if index == 0:
                 self.arena.reserve(size * count)
+                self._holds_all = size * count <= HELD_BYTES
             elif offset + size > self.arena.data.numel():
                 raise AssertionError("the size of the inputs depends on the seed")
             spec: InputSpec = {}
@@ -97,14 +100,19 @@ class InputSets:
                     spec[name] = ValueInput(value)
             self.specs.append(spec)
             self._print(index, made)
-            if size * count <= HELD_BYTES:
-                self._held[index] = self._now[index], made
             del made, tensors
         self.seeds += seeds
 
     def inputs(self, index: int) -> dict[str, Any]:
         """The inputs of one set as they were written, in memory that no worker sees."""
         now = self._now[index]
+        if not self._holds_all and (index not in self._held or self._held[index][0] != now):
+            self._held.clear()  # before more memory is taken
+        made = self._made(index, now)
+        self._held[index] = now, made
+        return dict(made)
+
+    def _made(self, index: int, now: _Contents) -> dict[str, Any]:
         if index in self._held and self._held[index][0] == now:
             return dict(self._held[index][1])
         draw = Draw(seed=now.seed, device=self.arena.device, variant=self._variant)
@@ -112,9 +120,17 @@ class InputSets:
         for row in now.rows:
             value = made[row.name]
             value.select(row.dim, row.to).copy_(value.select(row.dim, row.row))
-        if index in self._held:
-            self._held[index] = now, made
-        return dict(made)
+        return made
+
+    def source(self, index: int) -> Callable[[], dict[str, Any]]:
+        """Gives the present inputs of a set also when others were written to it."""
+        now = self._now[index]
+        return lambda: self._made(index, now)
+
+    def let_go(self) -> None:
+        """Free values that are so large that workers may need their memory."""
+        if not self._holds_all:
+            self._held.clear()
 
     def tensors(self, index: int) -> dict[str, Any]:
         """The inputs of one set, as views of the shared memory, with plain values."""
@@ -167,8 +183,8 @@ class InputSets:
         One row of every float input; of routes where there is no float. `inner` rows are neither
         the first nor the last, where a remembered value would be.
         """
-        inputs = self.inputs(index)
-        whole = self.task.whole(inputs) if self.task.whole is not None else {}
+        inputs = self.tensors(index)
+        whole = self.task.whole(self.inputs(index)) if self.task.whole is not None else {}
         dims = {name: _row_dim(value) for name, value in inputs.items() if _is_float(value)}
         if not dims:
             dims = {name: _row_dim(inputs[name]) for name in self.task.unplanned}

@@ -43,14 +43,15 @@ def change_rows(trial: Trial) -> bool:
             sets.repeat_rows(index, changes[index])
             late = number > 0 and clock() - start > MAX_REFERENCES_S
             trial.references[index] = None if late else _wanted(trial, index, changes[index])
+        sets.let_go()
     return True
 
 
 def _wanted(trial: Trial, index: int, changes: Sequence[Repeated]) -> Wanted:
     """The reference of a set as it is now, where rows can be had at those that changed."""
-    task, inputs = trial.task, trial.sets.inputs(index)
-    if task.sampled is None:
-        return reference.wanted(task, inputs, None)
-    total = reference.row_count(task, inputs)
-    changed = {change.to for change in changes if change.dim == 0 and change.to < total}
-    return reference.wanted(task, inputs, sorted({*reference.draw_rows(total), *changed}))
+
+    def rows(total: int) -> list[int]:
+        changed = {change.to for change in changes if change.dim == 0 and change.to < total}
+        return sorted({*reference.draw_rows(total), *changed})
+
+    return reference.wanted(trial.task, trial.sets.source(index), rows)

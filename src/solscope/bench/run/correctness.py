@@ -324,11 +324,10 @@ class OperatorCheck:
             self.found[slot.candidate.key].verdicts[shape.shape] = verdict
 
     def _wanted(self, sets: InputSets, rows: bool) -> Wanted:
-        inputs = sets.inputs(0)
-        drawn = None
-        if rows:
-            drawn = reference.draw_rows(reference.row_count(self.task, inputs))
-        return reference.wanted(self.task, inputs, drawn)
+        drawn = reference.draw_rows if rows else None
+        right = reference.wanted(self.task, sets.source(0), drawn)
+        sets.let_go()
+        return right
 
     def _judge(self, slot: WorkerSlot, sets: InputSets, right: Wanted) -> Verdict:
         """Run one candidate on the current set and judge the result.

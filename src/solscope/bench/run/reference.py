@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,10 @@ class Wanted:
     """The right outputs of one set of inputs: whole, or at rows."""
 
     outputs: dict[str, Any]
-    inputs: dict[str, Any]
-    """As they were before the call. Tensors that nobody looks into any more are on device meta."""
+    inputs: Mapping[str, Any]
+    """As they were before the call: what is updated with its values, of others what they are."""
+    source: Callable[[], dict[str, Any]]
+    """Gives all of them, values included: made again, where they are too large to keep."""
     rows: list[int] | None = None
     total_rows: int | None = None
 
@@ -68,25 +70,28 @@ class Wanted:
         return size if self.rows is None else [int(self.total_rows or 0), *size[1:]]
 
 
-def wanted(task: Task, inputs: dict[str, Any], rows: list[int] | None) -> Wanted:
-    """The reference on these inputs, whole or at rows."""
+def wanted(
+    task: Task, source: Callable[[], dict[str, Any]], rows: Callable[[int], list[int]] | None
+) -> Wanted:
+    """The reference on inputs that `source` gives: whole, or at rows of as many as there are."""
     import torch
 
+    inputs = source()
+    known = _known(task, inputs)
     with torch.no_grad():
         if rows is None or task.sampled is None:
-            return Wanted(dict(task.reference(**inputs)), _looked_into(task, inputs))
+            return Wanted(dict(task.reference(**inputs)), known, source)
+        total = row_count(task, inputs)
+        chosen = rows(total)
         device = next(v.device for v in inputs.values() if isinstance(v, torch.Tensor))
-        index = torch.tensor(rows, device=device)
-        sampled = task.sampled(inputs, index)
-    return Wanted(dict(sampled), _looked_into(task, inputs), rows, row_count(task, inputs))
+        sampled = task.sampled(inputs, torch.tensor(chosen, device=device))
+    return Wanted(dict(sampled), known, source, chosen, total)
 
 
-def _looked_into(task: Task, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Inputs without the values that no judge compares with and that no call updates."""
+def _known(task: Task, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs without the values of tensors, but for those that a call updates."""
     import torch
 
-    if any(output.compare is not None for output in task.outputs.values()):
-        return inputs
     return {
         name: torch.empty_like(value, device="meta")
         if isinstance(value, torch.Tensor) and name not in task.mutates

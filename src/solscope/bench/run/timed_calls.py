@@ -35,7 +35,7 @@ class _SetCalls:
     judged: int
     """The call whose outputs are compared to the reference; the others to it."""
     names: list[str]
-    """Its outputs."""
+    """Outputs that it returned."""
     referenced: list[str]
     """Those of them that the reference has."""
     rows: dict[str, list[int] | None]
@@ -96,13 +96,13 @@ def _check_set(
 def _choose(task: Task, wanted: Wanted, described: Described, calls: list[int]) -> _SetCalls:
     """Draw the call to judge. Of updated inputs only the last call's can still be seen."""
     judged = calls[-1] if task.mutates else secrets.choice(calls)
-    names = [facts.name for facts in described[judged]]
+    returned = [facts for facts in described[judged] if facts.name not in task.mutates]
     return _SetCalls(
         calls,
         judged,
-        names,
-        referenced=[name for name in names if name in wanted.outputs],
-        rows={facts.name: _rows(wanted, facts) for facts in described[judged]},
+        names=[facts.name for facts in returned],
+        referenced=[facts.name for facts in returned if facts.name in wanted.outputs],
+        rows={facts.name: _rows(wanted, facts) for facts in returned},
         copied={call: _copied(task, wanted, described[call]) for call in calls},
     )
 

@@ -229,6 +229,7 @@ class OperatorTiming:
         sets.draw(axes, SETS)
         self._last_realized = self._realized(axes, sets)
         references, spent = self._right(axes, sets, effort)
+        sets.let_go()
         sets.hide()
         self._free_memory(axes)
         for slot in group:
@@ -328,10 +329,9 @@ class OperatorTiming:
         for index in secrets.SystemRandom().sample(range(SETS), SETS):
             if first is not None and clock() - start > MAX_REFERENCES_S:
                 break
-            inputs = sets.inputs(index)
             whole = not rows and (first is None or self.task.sampled is None)
-            drawn = None if whole else reference.draw_rows(reference.row_count(self.task, inputs))
-            references[index] = reference.wanted(self.task, inputs, drawn)
+            drawn = None if whole else reference.draw_rows
+            references[index] = reference.wanted(self.task, sets.source(index), drawn)
             first = clock() - start if first is None else first
         return references, first or 0.0
 
@@ -364,6 +364,7 @@ def restore_all(sets: InputSets) -> None:
     """Write all sets as they were drawn."""
     for index in range(SETS):
         sets.restore(index)
+    sets.let_go()
 
 
 def bind(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -89,16 +91,25 @@ def test_what_is_right_does_not_depend_on_memory_that_workers_write_to(
     drawn[2] = drawn[4]
     sets.tensors(1)["x"].zero_()
     assert torch.equal(sets.inputs(1)["x"], drawn)
+    source = sets.source(1)
+    sets.redraw(1, seed=7)
+    assert torch.equal(source()["x"], drawn)
+    sets.let_go()
     sets.restore(1)
     assert torch.equal(sets.tensors(1)["x"], drawn)
     assert sets.changed(1) == sets.changed(0) == []
+    assert len(sets._held) == (2 if held_bytes else 1)
+    sets.let_go()
+    assert len(sets._held) == (2 if held_bytes else 0)
     sets.arena.close()
 
 
-def test_a_reference_keeps_only_what_a_judge_looks_into() -> None:
+def test_a_reference_keeps_only_the_values_of_what_is_updated() -> None:
     axes = {"tokens": 4, "hidden": 8}
     for name, kept in (("rms_norm", []), ("fused_add_rms_norm", ["residual", "x"])):
         task = operator(name).required_task
-        right = wanted(task, dict(task.inputs(axes, Draw(seed=1))), None)
+        inputs = dict(task.inputs(axes, Draw(seed=1)))
+        right = wanted(task, partial(dict, inputs), None)
+        assert right.source().keys() == inputs.keys()
         tensors = {key: value for key, value in right.inputs.items() if hasattr(value, "device")}
         assert sorted(key for key, value in tensors.items() if value.device.type == "cpu") == kept

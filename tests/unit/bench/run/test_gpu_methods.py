@@ -313,3 +313,17 @@ def test_a_graph_that_does_not_write_what_its_calls_returned_is_found(tmp_path: 
     )
     (result,) = run(["rms_norm"], find_solution(str(file)))
     assert result.status == "wrong_numbers"
+
+
+@pytest.mark.parametrize("name", ["fused_add_rms_norm", "chunk_gated_delta_rule_state"])
+@pytest.mark.parametrize("copied", [(), (0,), (-1,), (0, -2)])
+def test_updates_that_were_copied_of_some_calls_are_judged(
+    monkeypatch: pytest.MonkeyPatch, name: str, copied: tuple[int, ...]
+) -> None:
+    def some(_sets: object, _task: object, calls: int) -> list[int]:
+        return [call % calls for call in copied]
+
+    monkeypatch.setattr(timing_gpu, "_copied", some)
+    (result,) = run([name], find_solution("torch-eager"))
+    assert (result.status, result.reason) == ("passed", None)
+    assert result.checked_calls >= 3
