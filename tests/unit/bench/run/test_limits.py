@@ -174,8 +174,8 @@ def test_a_solution_that_does_not_answer_twice_is_not_asked_again(
 # --- Memory
 
 
-def test_a_shape_needs_six_times_what_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (600, 1000))
+def test_a_shape_needs_seven_times_what_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (700, 1000))
     assert not device_memory.is_short("cuda", 100.0)
     assert device_memory.is_short("cuda", 100.1)
     assert not device_memory.is_short("cpu", 1e12)
