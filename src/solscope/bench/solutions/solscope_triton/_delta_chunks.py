@@ -128,7 +128,8 @@ def prepare_kernel(
     tl.store(ends + place, tl.exp(total))
 
 
-@triton.jit
+# Triton 3.6 would compile a loop that it knows to have one step on its own, and to a wrong state.
+@triton.jit(do_not_specialize=["chunks"])
 def chunk_kernel(
     q,
     k,
