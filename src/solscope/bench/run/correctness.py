@@ -410,8 +410,12 @@ def extra_cases(operator: Operator, shapes: Sequence[Workload], effort: Effort) 
 def _said(label: str, axes: Mapping[str, Any], inputs: InputSpec) -> str:
     """The label of an extra case, with the sizes and the plain values that it has."""
     values = {name: item.value for name, item in inputs.items() if isinstance(item, ValueInput)}
-    all_of = [f"{name} = {value!s:.60}" for name, value in {**axes, **values}.items()]
+    all_of = [f"{name} = {_short(value)}" for name, value in {**axes, **values}.items()]
     return f"{label} ({', '.join(one for one in all_of if one != label)})"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else f"{value!s:.60}"
 
 
 def _torch() -> ModuleType:
