@@ -16,6 +16,7 @@ from solscope.operators.tasks.fp8 import (
     quantize_blocks,
 )
 from solscope.operators.tasks.judge import both, exactly, judge, within
+from solscope.operators.tasks.rotation import rotation_judgement
 from solscope.operators.tasks.tolerances import UNIT, rounded
 
 
@@ -198,3 +199,11 @@ def test_a_single_value_is_one_row() -> None:
     judgement = within(tolerance, torch.tensor(2.0), torch.tensor(1.0))
     assert not judgement.ok
     assert "1 of 1 rows" in judgement.reason
+
+
+def test_rotated_values_below_the_normal_ones_may_round_to_either_side_of_a_tie() -> None:
+    step = 2.0**-24  # between the smallest numbers of fp16
+    wanted = torch.tensor([[1000.0, 1.5 - 1e-4]], dtype=torch.float64) * step
+    either = [torch.tensor([[1000.0, side]]).mul(step).half() for side in (1.0, 2.0, 3.0)]
+    judged = [rotation_judgement("float16", got, wanted.float()).ok for got in either]
+    assert judged == [True, True, False]

@@ -103,9 +103,15 @@ def activations(
         width, (max(1, width // 100),), generator=generator, device=generator.device
     )
     channels[chosen] = outlier
-    largest = torch.finfo(dtype).max / 4
-    within = {"smallest": smallest, "largest": min(LARGEST_ROW, largest)}
-    scale = row_scales(generator, rows, variant, **within)
+    kind = torch.finfo(dtype)
+    largest = kind.max / 4
+    scale = row_scales(
+        generator,
+        rows,
+        variant,
+        smallest=max(smallest, 2 * kind.smallest_normal),
+        largest=min(LARGEST_ROW, largest),
+    )
     values.mul_(scale.to(dtype)).mul_(channels.to(dtype))
     if edge_rows and rows >= 4:
         zero, spike = places(generator, 2, rows)

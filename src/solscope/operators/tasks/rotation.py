@@ -46,9 +46,9 @@ def rotation_judgement(dtype: str, got: torch.Tensor, wanted: torch.Tensor) -> J
     import torch
 
     size = wanted.abs().amax(-1, keepdim=True).double().clamp_min(1e-30)
-    small = torch.finfo(got.dtype).smallest_normal * UNIT[dtype]
+    small = torch.finfo(got.dtype).smallest_normal * UNIT[dtype]  # half a step between subnormals
     tolerance = rotated(dtype)
-    slack = (got.double() - wanted.double()).abs() <= small
+    slack = (got.double() - wanted.double()).abs() <= small + _CANCELLED * size
     nearly = torch.where(slack, wanted.double(), got.double())
     judged = within(tolerance, nearly / size, wanted.double() / size)
     error = float((got.double() - wanted.double()).abs().max()) if wanted.numel() else 0.0
