@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -106,14 +107,15 @@ def standing(page: Page, locator: Locator) -> FloatRect:
         settle(page)
 
 
-def demo_pages() -> list[Shown]:
+@cache
+def demo_pages() -> tuple[Shown, ...]:
     """A page of each kind that the demos and a few results make."""
     profiles = [attribute(solscope.open(name)) for name in DEMOS]
-    return [
+    return (
         profile_page(profiles[0], most_events=200_000),
         comparison_page(profiles, ["b200", "mi300x"]),
         bench_page(read_results([RESULTS]), "results"),
-    ]
+    )
 
 
 class Problems(list[str]):

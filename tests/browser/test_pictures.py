@@ -7,7 +7,8 @@ are now; look at tests/data/pictures before they are committed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,12 @@ pytestmark = pytest.mark.browser
 WIDTHS = (1440, 1024, 390)
 WITH_CHARTS = ("1440 light", "390 light", "1440 dark")
 """All charts; otherwise the first screen alone."""
+WITHOUT_MARKS = "without marks"
+HIDE_MARKS = (
+    "for (const mark of document.querySelectorAll('.chart :is(rect, path, circle), .lanes canvas'))"
+    " mark.style.visibility = 'hidden'"
+)
+"""Marks go; axes and words stay."""
 RENEW = bool(os.environ.get("SOLSCOPE_RENEW_PICTURES"))
 REPORT = ["profile", "comparison", "benchmark", "ranks", "diagnosis"]
 """Pages of a report, in order."""
@@ -87,18 +94,34 @@ def opened(page: Page, view: str, addresses: dict[str, str]) -> None:
     drawn(page)
 
 
+Look = Callable[[str], dict[str, list[pictures.Tile]]]
+
+
+@pytest.fixture(scope="module")
+def look(browser: Browser, reducer: Page, addresses: dict[str, str]) -> Look:
+    """Pictures of a view by width and theme, and `without marks`, taken once."""
+
+    @cache
+    def taken(view: str) -> dict[str, list[pictures.Tile]]:
+        found = {}
+        for dark in (False, True):
+            with watched(browser, dark=dark) as (page, _):
+                for width in WIDTHS:
+                    page.set_viewport_size({"width": width, "height": 900})
+                    opened(page, view, addresses)
+                    name = f"{width} {'dark' if dark else 'light'}"
+                    found[name] = pictures.take(page, reducer, whole=name in WITH_CHARTS)
+                    if name == "1440 light":
+                        page.evaluate(HIDE_MARKS)
+                        found[WITHOUT_MARKS] = pictures.take(page, reducer)
+        return found
+
+    return taken
+
+
 @pytest.mark.parametrize("view", [*REPORT, *SERVED])
-def test_every_page_looks_as_it_did(
-    browser: Browser, reducer: Page, addresses: dict[str, str], view: str
-) -> None:
-    found = {}
-    for dark in (False, True):
-        with watched(browser, dark=dark) as (page, _):
-            for width in WIDTHS:
-                page.set_viewport_size({"width": width, "height": 900})
-                opened(page, view, addresses)
-                name = f"{width} {'dark' if dark else 'light'}"
-                found[name] = pictures.take(page, reducer, whole=name in WITH_CHARTS)
+def test_every_page_looks_as_it_did(look: Look, view: str) -> None:
+    found = {name: tiles for name, tiles in look(view).items() if name != WITHOUT_MARKS}
     if RENEW:
         pictures.write(view, found)
     kept = pictures.read(view)
@@ -108,18 +131,9 @@ def test_every_page_looks_as_it_did(
 
 
 @pytest.mark.parametrize("view", [*REPORT, *(view for view in SERVED if view != "home")])
-def test_charts_without_marks_are_seen(
-    browser: Browser, reducer: Page, addresses: dict[str, str], view: str
-) -> None:
+def test_charts_without_marks_are_seen(look: Look, view: str) -> None:
     kept = pictures.read(view)["1440 light"]
-    with watched(browser) as (page, _):
-        opened(page, view, addresses)
-        # Marks go; axes and words stay.
-        page.evaluate(
-            "for (const mark of document.querySelectorAll('.chart :is(rect, path, circle),"
-            " .lanes canvas')) mark.style.visibility = 'hidden'"
-        )
-        said = pictures.differences(pictures.take(page, reducer), kept)
+    said = pictures.differences(look(view)[WITHOUT_MARKS], kept)
     charts = [tile.name for tile in kept[1:]]
     assert charts
     assert [text.split(":")[0] for text in said if "colored" in text] == charts

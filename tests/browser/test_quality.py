@@ -6,9 +6,11 @@ What Lighthouse looks at, computed from the page itself, in light and dark, at t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
@@ -262,20 +264,54 @@ def opened(page: Page, view: str, report: Path, address: str) -> None:
     drawn(page)
 
 
+class Look(NamedTuple):
+    """What the checks say of a page that was just opened."""
+
+    contrast: dict[str, Any]
+    chart_contrast: list[str]
+    unnamed: list[str]
+    structure: dict[str, Any]
+    on_marks: dict[str, Any]
+    """The last one: it moves the page."""
+    weight: int
+    """Bytes of all answers, uncompressed."""
+
+
+LookAt = Callable[[str, bool], Look]
+
+
+@pytest.fixture(scope="module")
+def look(browser: Browser, report: Path, address: str) -> LookAt:
+    """Open a view in a window of its own, light or dark; each is looked at once."""
+
+    @cache
+    def looked(view: str, dark: bool) -> Look:
+        answers: list[Response] = []
+        with watched(browser, dark=dark) as (page, _):
+            page.on("response", lambda one: answers.append(one))
+            opened(page, view, report, address)
+            weight = sum(len(one.body()) for one in answers) if view in SERVED and not dark else 0
+            return Look(
+                weight=weight,
+                contrast=page.evaluate(CONTRAST),
+                chart_contrast=page.evaluate(CHART_CONTRAST),
+                unnamed=page.evaluate(UNNAMED),
+                structure=page.evaluate(STRUCTURE),
+                on_marks=page.evaluate(ON_MARKS),
+            )
+
+    return looked
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_all_text_can_be_read(
-    browser: Browser, report: Path, address: str, view: str, dark: bool
-) -> None:
-    with watched(browser, dark=dark) as (page, _):
-        opened(page, view, report, address)
-        found = page.evaluate(CONTRAST)
-        assert found["looked"] > 5
-        assert found["poor"] == []
-        assert page.evaluate(CHART_CONTRAST) == []
-        on_marks = page.evaluate(ON_MARKS)
-        assert on_marks["poor"] == []
-        assert on_marks["looked"] > 20 or view != "bench"
+def test_all_text_can_be_read(look: LookAt, view: str, dark: bool) -> None:
+    found = look(view, dark)
+    assert found.contrast["looked"] > 5
+    assert found.contrast["poor"] == []
+    assert found.chart_contrast == []
+    assert found.on_marks["poor"] == []
+    assert found.on_marks["looked"] > 20 or view != "bench"
 
 
 def test_the_checks_find_what_is_wrong(browser: Browser) -> None:
@@ -297,23 +333,20 @@ def test_the_checks_find_what_is_wrong(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_every_control_has_a_name_and_every_page_an_outline(
-    browser: Browser, report: Path, address: str, view: str
-) -> None:
-    with watched(browser) as (page, _):
-        opened(page, view, report, address)
-        assert page.evaluate(UNNAMED) == []
-        found = page.evaluate(STRUCTURE)
-        assert found.pop("title").endswith("solscope")
-        assert found == {
-            "lang": "en",
-            "mains": 1,
-            "heads": 1,
-            "skips": 0,
-            "twice": [],
-            "charts": 0,
-            "tables": 0,
-        }
+def test_every_control_has_a_name_and_every_page_an_outline(look: LookAt, view: str) -> None:
+    page = look(view, False)
+    assert page.unnamed == []
+    found = dict(page.structure)
+    assert found.pop("title").endswith("solscope")
+    assert found == {
+        "lang": "en",
+        "mains": 1,
+        "heads": 1,
+        "skips": 0,
+        "twice": [],
+        "charts": 0,
+        "tables": 0,
+    }
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])
@@ -383,15 +416,8 @@ def test_a_page_prints_without_its_controls(browser: Browser, report: Path) -> N
         expect(page.locator("#kernels table")).to_be_visible()
 
 
-def test_pages_of_the_dashboard_are_light(browser: Browser, report: Path, address: str) -> None:
-    def weight(view: str) -> int:
-        answers: list[Response] = []
-        with watched(browser) as (page, _):
-            page.on("response", lambda one: answers.append(one))
-            opened(page, view, report, address)
-            return sum(len(one.body()) for one in answers)
-
-    weights = {view: weight(view) for view in SERVED}
+def test_pages_of_the_dashboard_are_light(look: LookAt) -> None:
+    weights = {view: look(view, False).weight for view in SERVED}
     assert min(weights.values()) > 50_000  # Script and style are in every page.
     assert {view: found for view, found in weights.items() if found > MOST_BYTES} == {}
 
