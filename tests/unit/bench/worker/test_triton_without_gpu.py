@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
@@ -18,7 +15,8 @@ import torch
 
 from solscope.bench.template import write_template
 from solscope.bench.worker.outputs import NO_TRITON, failure
-from tests.triton_folder import ROOT, triton
+from solscope.cli import run
+from tests.triton_folder import triton
 
 
 def raising(module: str, error: Exception, through: Callable[[], Any] | None = None) -> Any:
@@ -66,18 +64,18 @@ def test_an_interpreted_kernel_may_fail(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("warm_workers")
 @pytest.mark.parametrize(("interpret", "code"), [("0", 2), ("1", 0)])
-def test_a_kernel_that_begins_in_triton(interpret: str, code: int, tmp_path: Path) -> None:
-    paths = os.pathsep.join([str(triton()), str(ROOT / "src"), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": paths, "TRITON_INTERPRET": interpret}
+def test_a_kernel_that_begins_in_triton(
+    interpret: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.syspath_prepend(str(triton()))  # workers look for packages where we do
+    monkeypatch.setenv("TRITON_INTERPRET", interpret)
     write_template("rms_norm", tmp_path / "mine", "triton", force=False)
-    check = [sys.executable, "-m", "solscope", "bench", "check", str(tmp_path / "mine")]
-    done = subprocess.run(
-        [*check, "--op", "rms_norm", "--device", "cpu", "--small", "--shapes", "0", "--extra", "1"],
-        env=environment,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == code, done.stderr
-    assert (NO_TRITON in done.stderr) == (code == 2)
+    check = ["bench", "check", str(tmp_path / "mine"), "--op", "rms_norm", "--device", "cpu"]
+    assert run([*check, "--small", "--shapes", "0", "--extra", "1"]) == code
+    assert (NO_TRITON in capsys.readouterr().err) == (code == 2)
