@@ -102,17 +102,18 @@ class Tuner:
     ) -> list[ShapeResult]:
         if self._spawner is None:
             self._spawner = self._open.enter_context(open_spawner(options))
+        spawner = self._spawner
         lines: list[ShapeResult] = []
-        with _stopped_when(outdated, self._spawner) as stopped:
+        with _stopped_when(outdated, spawner) as stopped:
             try:
-                lines = Evaluation(options, progress, self._spawner).run()
+                lines = Evaluation(options, progress, spawner).run()
             except BaseException as error:
-                self._end_workers()  # some may be in the middle of something
                 # Whatever fails because its workers were killed says nothing about the solution.
                 if not (stopped.is_set() and isinstance(error, Exception)):
+                    self._end_workers()  # some may be in the middle of something
                     raise
         if stopped.is_set():
-            self._end_workers()
+            spawner.begin_again()
             raise Outdated
         return lines
 

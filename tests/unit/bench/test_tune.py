@@ -361,8 +361,12 @@ def test_whatever_comes_of_killed_workers_is_no_attempt(
         monkeypatch.setattr(tuning_module, "Evaluation", Stopping(end))
         with pytest.raises(Outdated):
             tuner.attempt(outdated=lambda: True)
+        spawner = tuner._spawner
+        assert spawner is not None
+        assert not spawner.stopped, "what starts workers stays, and may start others"
         monkeypatch.setattr(tuning_module, "Evaluation", Replayed([[line("0", 40.0)]]))
         found = tuner.attempt()
+        assert tuner._spawner is spawner
     assert [one.number for one in found.attempts] == [2], "workers can be started again"
 
 

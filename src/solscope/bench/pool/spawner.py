@@ -156,10 +156,7 @@ class Spawner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self._workers:
-            if worker.alive:
-                worker.dismiss()
-        self.settle()
+        self._dismiss_all()
         for fork_server in self._fork_servers:
             fork_server.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -171,6 +168,20 @@ class Spawner:
             for worker in self._workers:
                 if worker.alive:
                     worker.signal()
+
+    def begin_again(self) -> None:
+        """Start workers again after `stop`; nobody may wait for one of before any more.
+
+        The process that they are forks of lives on, so the next one starts in milliseconds.
+        """
+        self._dismiss_all()
+        self.stopped = False
+
+    def _dismiss_all(self) -> None:
+        for worker in self._workers:
+            if worker.alive:
+                worker.dismiss()
+        self.settle()
 
     def settle(self) -> None:
         """Wait until all workers that were dismissed are gone, and what they held is free."""
