@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/solscope/_native/*.cpp src/solscope/_native/*.h)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: machine demo test test-long test-all s3 triton test-browser test-pages test-frontend fuzz locked sbom audit audit-scripts mutate check format generated docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
+.PHONY: machine demo test test-long s3 triton test-browser test-pages test-frontend fuzz locked sbom audit audit-scripts mutate check format generated docs web screenshots bench-ingest bench-corpus bench-dashboard dist dist-check clean
 
 demo: $(CORE)
 	$(BIN)/solscope show demo:vllm-b200
@@ -21,15 +21,13 @@ demo: $(CORE)
 machine: $(STAMP)
 	$(BIN)/python scripts/describe_machine.py
 
-test: $(STAMP)
-	$(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "not long and not browser"
+# With LONG=1 all but the browser tests at once: tests and fixtures are loaded once, and property tests do not begin with the few
+# examples that are among the many.
+test: $(STAMP) $(if $(LONG),s3 triton)
+	$(if $(LONG),HYPOTHESIS_PROFILE=many) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "$(if $(LONG),,not long and) not browser"
 
 test-long: $(STAMP) s3 triton
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "long or hypothesis"
-
-# Both at once: tests and fixtures are loaded once, and property tests do not begin with the few examples that are among the many.
-test-all: $(STAMP) s3 triton
-	HYPOTHESIS_PROFILE=many $(BIN)/pytest -n 2 --dist worksteal --ignore tests/browser -m "not browser"
 
 # The S3 server of the long tests. Its packages contradict those in constraints.txt, so it runs on its own.
 s3: $(S3)
