@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from solscope.bench.base import FAILURES
-from solscope.bench.pool.arena import Arena
+from solscope.bench.pool.arena import Arena, fingerprint
 from solscope.bench.pool.device_memory import MemoryBudget, release
 from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import WorkerFailed
@@ -105,6 +105,8 @@ class OperatorCheck:
         """Whether an earlier turn had them."""
         self.prepared = math.inf
         """When the first shape could be checked, by `time.monotonic`."""
+        self._returned: dict[str, dict[str, torch.Tensor]] = {}
+        """By candidate, fingerprints of the outputs of its last call."""
         self._clock = time.thread_time if self.device == "cpu" else time.monotonic
 
     def continue_from(self, before: Mapping[str, Checked]) -> None:
@@ -364,10 +366,22 @@ class OperatorCheck:
                     if name in right.outputs
                 }
                 check.compare(self.task, got, right, verdict)
+                self._name_repeated(slot, got, verdict)
                 self.arenas["outputs"].wipe()
         except WorkerFailed as failed:
             verdict.fail(failed.status, failed.reason)
         return verdict
+
+    def _name_repeated(
+        self, slot: WorkerSlot, got: Mapping[str, torch.Tensor], verdict: Verdict
+    ) -> None:
+        """Say of wrong outputs that they are those of the call before, on other inputs."""
+        now = {name: fingerprint(tensor) for name, tensor in got.items() if tensor.numel()}
+        before = self._returned.get(slot.candidate.key, {})
+        self._returned[slot.candidate.key] = now
+        if verdict.status == "wrong_numbers" and now and _are_equal(now, before):
+            why = "these are its outputs for the inputs before, at the same addresses"
+            verdict.fail_too("wrong_numbers", why)
 
     def _fetch(
         self, slot: WorkerSlot, described: Sequence[OutputFacts], right: Wanted
@@ -422,6 +436,13 @@ def _torch() -> ModuleType:
     import torch
 
     return torch
+
+
+def _are_equal(some: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool:
+    return some.keys() == others.keys() and all(
+        one.shape == others[name].shape and bool((one == others[name]).all())
+        for name, one in some.items()
+    )
 
 
 def _at_rows(tensor: torch.Tensor, rows: list[int] | None) -> torch.Tensor:

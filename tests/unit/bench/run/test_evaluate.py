@@ -14,6 +14,7 @@ import solscope.bench
 from solscope.bench.base import EVALUATOR, ShapeResult
 from solscope.bench.results.files import append_result, read_results
 from solscope.cli import run
+from tests.evil import SAMPLES
 from tests.json_output import document
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -142,6 +143,21 @@ def test_a_failed_extra_case_says_its_sizes_and_values(
     assert ", eps = 0.0" in case
     assert " instead of " in line["reason"]
     assert "\n" not in line["reason"]
+
+
+@pytest.mark.parametrize(
+    ("sample", "named"), [("cached_by_pointer", True), ("skipping_rows", False)]
+)
+def test_outputs_of_the_call_before_are_called_that(
+    tmp_path: Path, sample: str, named: bool
+) -> None:
+    out = tmp_path / "r.jsonl"
+    arguments = ["bench", "check", str(SAMPLES / f"{sample}.py"), "--op", "rms_norm"]
+    arguments += ["--shapes", "0", "--device", "cpu", "--small", "--extra", "0", "--out", str(out)]
+    assert run(arguments) == 1
+    (line,) = read_results([out])
+    assert line.status == "wrong_numbers"
+    assert ("for the inputs before, at the same addresses" in (line.reason or "")) is named
 
 
 @pytest.mark.parametrize("language", ["triton", "cuda"])
