@@ -29,7 +29,10 @@ from solscope.bench.run.agenda import Options  # noqa: E402
 from solscope.bench.run.evaluate import open_spawner  # noqa: E402
 from tests.evil import called, chosen, expected, limits, run_results  # noqa: E402
 
-BESIDE = {"finds_results_of_others": ["honest"], "spoils_for_others": ["honest"]}
+BESIDE = {
+    name: ["honest"]
+    for name in ("finds_results_of_others", "spoils_for_others", "writes_to_others", "kills_others")
+}
 """Samples that need another one to run with them, which must pass."""
 
 

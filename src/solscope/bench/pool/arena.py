@@ -69,12 +69,19 @@ class Arena:
             self._make(ALIGNMENT)
 
     def _make(self, size: int) -> None:
+        """Take other memory; where there is no room for it, the least, so that it can be mapped."""
+        try:
+            self._take(size)
+        except BaseException:
+            self._take(ALIGNMENT)
+            raise
+
+    def _take(self, size: int) -> None:
         import torch
 
         self.close()
         self.used = 0
         self.generation = next(_GENERATIONS)
-        self.data = torch.empty(0, dtype=torch.uint8)  # where there is no room, for a smaller one
         if self.device != "cpu":
             self.data = torch.empty(size, dtype=torch.uint8, device=self.device)
             return
@@ -203,7 +210,7 @@ def view(arena: Arena, spec: TensorInput) -> torch.Tensor:
 
 
 def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
-    """A fingerprint of the contents of a tensor in an arena.
+    """A fingerprint of the contents of a tensor.
 
     Sums over rows and columns of a grid of words, and the bytes that do not fill a row as they are:
     tensors of up to 32 KiB, index tensors among them, are compared whole.

@@ -141,18 +141,29 @@ class InputSets:
 
     def changed(self, index: int) -> list[str]:
         """Inputs that a solution must leave alone and that are not what was written."""
-        views = self.tensors(index)
+        return self._differing(
+            index, [name for name in self._names if name not in self.task.mutates]
+        )
+
+    def not_put_back(self, index: int) -> list[str]:
+        """Inputs that a solution updates and that are not, or not again, what was written."""
+        return self._differing(index, [name for name in self._names if name in self.task.mutates])
+
+    @property
+    def _names(self) -> list[str]:
+        """Inputs that have a fingerprint."""
+        return list(self._prints[0][1])
+
+    def _differing(self, index: int, names: Sequence[str]) -> list[str]:
+        views, before = self.tensors(index), self._prints[index][1]
         return [
-            name
-            for name, before in self._prints[index][1].items()
-            if name not in self.task.mutates
-            and not bool((fingerprint(views[name]) == before).all())
+            name for name in names if not bool((fingerprint(views[name]) == before[name]).all())
         ]
 
     def repeat_rows(self, index: int, rows: Sequence[Repeated]) -> None:
         """Write rows of some inputs over other rows: a draw that differs there alone."""
-        now = self._now[index]
-        self._drawn[index] = _Contents(now.seed, (*now.rows, *rows))
+        drawn = self._drawn[index]
+        self._drawn[index] = _Contents(drawn.seed, (*drawn.rows, *rows))
         self._write(index, self._drawn[index])
 
     def restore(self, index: int) -> None:
@@ -223,7 +234,7 @@ class InputSets:
     def _print(self, index: int, made: Mapping[str, Any]) -> None:
         """Take fingerprints of what was written, from where it was written."""
         now = self._now[index]
-        if index in self._prints and self._prints[index][0] == now:
+        if self._holds_all and index in self._prints and self._prints[index][0] == now:
             return
         prints = {
             name: fingerprint(value)

@@ -195,6 +195,17 @@ class Worker:
         """Let a stopped process go on."""
         self._to_all(signal.SIGCONT)
 
+    def watches_stops(self) -> bool:
+        """Whether it has itself told when it goes on: its inputs were written then."""
+        mask = 1 << (signal.SIGCONT - 1)
+        try:
+            text = Path(f"/proc/{self.pid}/status").read_text()
+        except OSError:  # Linux alone tells
+            return False
+        fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        masks = [int(fields.get(name, "0"), 16) for name in ("SigCgt", "SigBlk")]
+        return any(found & mask for found in masks)
+
     def cpu_s(self) -> float:
         """Processor time of the process and of all that it started, by the system's own account."""
         return sum(_cpu_s(pid) for pid in [self.pid, *_descendants(self.pid)])
@@ -205,12 +216,12 @@ class Worker:
         One that starts another before the signal arrives is found by looking again.
         """
         reached: set[int] = set()
-        while new := {self.pid, *_descendants(self.pid)} - reached:
+        new = {self.pid}  # at once: to look for the others takes time
+        while new:
             for pid in new:
-                for send in (os.killpg, os.kill):  # it leads no group before it has its own session
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        send(pid, number)
+                _send(pid, number)
             reached |= new
+            new = set(_descendants(self.pid)) - reached
 
     def kill(self) -> None:
         """End the process and everything it started; it writes to shared memory no more."""
@@ -230,13 +241,21 @@ class Worker:
     def signal(self) -> None:
         """Send the process and everything it started the signal that nobody survives."""
         self.stop()  # or what it started could start more meanwhile
-        self._to_all(signal.SIGKILL)
+        for pid in (*_descendants(self.pid), self.pid):
+            _send(pid, signal.SIGKILL)
 
     def _close(self) -> None:
         for descriptor in (self.source, self.target):
             os.close(descriptor)
         self.source = self.target = -1
         self.log.close()
+
+
+def _send(pid: int, number: int) -> None:
+    """Send a signal to a process and its group: it leads none before it has its own session."""
+    for send in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            send(pid, number)
 
 
 def _cpu_s(pid: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from solscope.bench.pool.arena import Arena
 from solscope.bench.pool.process import Worker, WorkerFailed
 from solscope.bench.pool.spawner import Spawner
 from solscope.bench.worker.messages import (
+    CallSets,
     Loaded,
     LoadSolution,
     OpenArenas,
@@ -22,6 +24,8 @@ from solscope.bench.worker.messages import (
 )
 from solscope.operators.task import Task
 
+ROUND_TRIPS = 9
+"""Empty requests that are timed."""
 RELEASE_TIMEOUT_S = 5.0
 """Workers that do not let go of the shared memory by then are ended without."""
 
@@ -68,11 +72,18 @@ class WorkerSlot:
     _worker: Worker | None = None
     loaded: Loaded = field(default_factory=Loaded)
     """What the solution has beside `run`."""
+    round_trip_us: float = math.inf
+    """What an empty request took before the solution was there; infinite where nobody asks."""
 
     @property
     def shown(self) -> tuple[str, ...]:
         """Inputs whose values the solution may see before it is timed: weights, to pack them."""
         return self.candidate.task.weights if self.loaded.prepare else ()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the worker lives that was asked last."""
+        return self._worker is not None and self._worker.alive
 
     def pause(self) -> None:
         """Stop the worker, all of its threads: what is written meanwhile it cannot watch."""
@@ -97,6 +108,10 @@ class WorkerSlot:
     def paused(self) -> Iterator[None]:
         """Write to memory that the worker shares while it cannot watch."""
         self.pause()
+        worker = self._worker
+        if worker is not None and worker.alive and worker.watches_stops():
+            worker.kill()
+            raise WorkerFailed("cheating", "has itself told when it was stopped", dead=True)
         try:
             yield
             self._sync()
@@ -129,6 +144,7 @@ class WorkerSlot:
             self._worker = self.spawner.take()
             try:
                 self._open(self._worker)
+                self.round_trip_us = self._round_trip_us(self._worker)
                 self._load(self._worker)
             except WorkerFailed:
                 self.close()
@@ -136,6 +152,16 @@ class WorkerSlot:
         elif self._stale(self._worker):
             self._open(self._worker)
         return self._worker
+
+    def _round_trip_us(self, worker: Worker) -> float:
+        if self.arenas["inputs"].device != "cpu":
+            return math.inf
+        times = []
+        for _ in range(ROUND_TRIPS):
+            start = time.perf_counter()
+            worker.ask(CallSets([], keep=True), self.spawner.limits.timeout_s)
+            times.append(1e6 * (time.perf_counter() - start))
+        return min(times)
 
     def _stale(self, worker: Worker) -> dict[str, Arena]:
         return {
@@ -168,9 +194,11 @@ class WorkerSlot:
             compiler_cache=None if self.compiler_cache is None else str(self.compiler_cache),
         )
         self.loaded = worker.ask(request, self.spawner.limits.first_s)
-        if changed := candidate.staged.changed():
-            why = f"changed the copy of its files that is run: {', '.join(changed)}"
-            raise WorkerFailed("cheating", why, dead=False)
+        staged = candidate.staged
+        if changed := [name for name in staged.changed() if name in staged.files]:
+            # Workers are kept from it and accused of it, so nobody knows who it was.
+            why = f"its files were changed while they were loaded: {', '.join(changed)}"
+            raise WorkerFailed("unsupported", why, dead=False)
 
     def _sync(self) -> None:
         """What the evaluator wrote must be there before a worker reads it."""

@@ -1,7 +1,7 @@
 """Whether outputs are right: what a worker handed back against the reference.
 
 The reference runs here, in the evaluator, on inputs that no worker can write to. Where the whole of
-it would take too long, rows are drawn at random after the call and only those are compared.
+it would take too long, rows are drawn at random that no worker knows, and only those are compared.
 """
 
 from __future__ import annotations

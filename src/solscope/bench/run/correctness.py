@@ -162,6 +162,7 @@ class OperatorCheck:
             progress(f"{self.operator.name}: {case.label}")
             with self.memory_budget.of(self.operator.cost(case.axes).bytes):
                 self._case(case.axes, case.variant, effort, case.label)
+                self._free()
         for shape in shapes:
             if not in_time():
                 return
@@ -205,6 +206,13 @@ class OperatorCheck:
             right = self._wanted(sets, rows)
         except (ValueError, IndexError, ZeroDivisionError):
             return  # sizes that this operator cannot have
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error, _torch()):
+                raise
+            for slot in slots:
+                why = f"{label} (no room for its inputs or its reference)"
+                self.found[slot.candidate.key].declined.append(why)
+            return
         for slot in slots:
             verdict = self._judge(slot, sets, right)
             checked = self.found[slot.candidate.key]

@@ -111,7 +111,7 @@ def row_count(task: Task, inputs: Mapping[str, Any]) -> int:
 
 
 def draw_rows(total: int, count: int = ROWS) -> list[int]:
-    """Rows to compare, drawn after the call; the first and the last always."""
+    """Rows to compare, which no worker knows; the first and the last always."""
     import secrets
 
     if total <= count:

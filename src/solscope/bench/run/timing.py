@@ -345,6 +345,8 @@ class OperatorTiming:
             measured.prepare_us += setup.prepare_us
             sample(trial)
             slot.clean_up(DropOutputs())
+            if trial.task.mutates and measured.verdict.ok and slot.alive:
+                _require_put_back(trial)  # a capture that fails ends the worker
         except WorkerFailed as failed:
             measured.verdict.fail(failed.status, failed.reason)
         trial.slot.arenas["outputs"].wipe()
@@ -353,6 +355,15 @@ class OperatorTiming:
             changed = sets.changed(index)
             if changed:
                 measured.verdict.fail("mutated_input", f"changed its input {', '.join(changed)}")
+
+
+def _require_put_back(trial: Trial) -> None:
+    """What is put back before a call is what was drawn, not what the call is to make of it."""
+    trial.slot.ask(RestoreInputs())
+    for index in range(SETS):
+        if names := trial.sets.not_put_back(index):
+            why = f"replaced what is put back before its calls: {', '.join(names)}"
+            trial.measured.verdict.fail("cheating", why)
 
 
 def reference_clock(device: str) -> Callable[[], float]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from solscope.bench.base import METHODS, SETS
 from solscope.bench.pool.inputs import InputSets
 from solscope.bench.pool.process import WorkerFailed, clean_text
-from solscope.bench.pool.slot import WorkerSlot
+from solscope.bench.pool.slot import WorkerSlot, returned
 from solscope.bench.run.changed_rows import change_rows
 from solscope.bench.run.remembered import is_suspicious, judge_memory
 from solscope.bench.run.statistics import is_noisy, median
@@ -92,7 +92,7 @@ def sample_gpu(trial: Trial) -> None:
     slot, measured, methods = trial.slot, trial.measured, trial.plan.methods
     rotation = [(index, True) for index in range(SETS)]
     copied = _copied(trial.sets, trial.task, len(rotation))
-    first = _timed(slot, rotation, FIRST_SPIN_US, copied=copied)
+    first = _timed(slot, rotation, FIRST_SPIN_US, _known_sizes(trial), copied=copied)
     call_us = median(first.events_us)
     host_us = median(first.host_us)
     measured.host_us.append(host_us)
@@ -170,6 +170,19 @@ class Pace:
         per_call = (self.call_us + self.spin_us + FLUSH_US + 40.0) * (2 if warm else 1) / 1e6
         keepable = KEPT_BYTES // max(1, sum(self.output_sizes))
         return max(3, min(most, int(self.seconds / per_call), keepable))
+
+
+def _known_sizes(trial: Trial) -> list[int]:
+    """Sizes of the outputs of a call that a reference tells."""
+    right = next((wanted for wanted in trial.references if wanted is not None), None)
+    names = (
+        [] if right is None else [name for name in returned(trial.task) if name in right.outputs]
+    )
+    return [
+        math.prod(right.shape(name)) * trial.task.outputs[name].torch_dtype(right.inputs).itemsize
+        for name in names
+        if right is not None
+    ]
 
 
 def _output_sizes(trial: Trial, described: Sequence[OutputFacts]) -> list[int]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 FOREIGN = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
@@ -44,6 +45,8 @@ WATCHED = {
     "torch.profiler.profile": ("start", "stop"),
     "json": ("dumps", "loads"),
     "os": ("read", "write"),
+    "random": ("_urandom",),
+    "random.SystemRandom": ("random", "getrandbits"),
 }
 """What timing and copying rely on, by owner."""
 CODE = (".py", ".pyc")
@@ -57,16 +60,30 @@ REMOVALS = ("os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree"
 SHARED = "/solscope-arena-"
 """In the paths of memory that evaluators share, this one's and others'."""
 SIGNALS = ("os.kill", "os.killpg")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HOOKS = ("sys.setprofile", "sys.settrace", "sys.monitoring.register_callback")
 """Ways to run code of one's own inside functions of others: outputs could be filled in there, when
 the clock has stopped."""
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
-def guard(config: dict[str, Any], violations: list[str]) -> None:
-    """Refuse the evaluator's files and processes; what was tried is added to `violations`."""
+def guard(config: dict[str, Any], violations: list[str], own: list[str]) -> None:
+    """Refuse the evaluator's files and processes; what was tried is added to `violations`.
+
+    `own` will hold the folder of the solution, where it may write files of its own.
+    """
     forbidden, folder = config["forbidden"], config["folder"]
     everyone = (config["evaluator"], os.getppid(), 1)
+    own_pid, workers = os.getpid(), Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children")
+
+    def is_other(pid: int) -> bool:
+        """Whether this is the evaluator's, or a worker beside this one."""
+        try:
+            beside = [int(one) for one in workers.read_text().split()]
+        except (OSError, ValueError):  # not every kernel tells
+            beside = []
+        return pid in everyone or (pid in beside and pid != own_pid)
+
     decode, real, join, isinstance_ = os.fsdecode, os.path.realpath, os.path.join, isinstance
     str_, bytes_ = str, bytes
     paths = tuple(join(real(path), "") for path in forbidden)
@@ -80,6 +97,24 @@ def guard(config: dict[str, Any], violations: list[str]) -> None:
 
     roots = tuple(join(real(path), "") for path in config["code"])
     written: set[str] = set()
+    made: set[str] = set()
+    exists, lexists = os.path.exists, os.path.lexists
+    solutions = join(real(f"{folder}/solutions"), "")
+
+    def alters(path: Any, mode: Any, flags: Any) -> bool:
+        """Whether this writes to a file of a solution: of another one, or that was there before."""
+        if not isinstance_(path, (str_, bytes_)):
+            return False
+        writes = any(letter in mode for letter in "wax+") if isinstance_(mode, str_) else False
+        if not writes and not (isinstance(flags, int) and flags & WRITES):
+            return False
+        place = real(decode(path))
+        if not place.startswith(solutions) or place in made:
+            return False
+        if not place.startswith(tuple(own)) or exists(place) or lexists(decode(path)):
+            return True
+        made.add(place)
+        return False
 
     def foreign(path: Any, mode: Any) -> bool:
         """Whether this reads code that is neither the solution's nor installed.
@@ -102,6 +137,8 @@ def guard(config: dict[str, Any], violations: list[str]) -> None:
         if event == "open":
             if inside(arguments[0]):
                 refuse(f"opened {decode(arguments[0])}")
+            if alters(*arguments[:3]):
+                refuse(f"wrote to {decode(arguments[0])}, which is a solution's file")
             if foreign(*arguments[:2]):
                 refuse(f"read code that is not part of it, {decode(arguments[0])}")
         elif event in MOVES and inside(arguments[0]):
@@ -118,7 +155,7 @@ def guard(config: dict[str, Any], violations: list[str]) -> None:
             if SHARED in path or path in (folder, f"{folder}/solutions"):
                 refuse(f"removed or cut off the evaluator's {path}")
         elif event in SIGNALS:
-            if abs(arguments[0]) in everyone:
+            if is_other(abs(arguments[0])):
                 refuse(f"sent a signal to process {arguments[0]}, which is not its own")
         elif event in HOOKS:
             refuse(f"hooked into functions that are not its own, by {event}")
@@ -164,6 +201,8 @@ class Tampering:
             "torch.profiler.profile": torch.profiler.profile,
             "json": json,
             "os": os,
+            "random": random,
+            "random.SystemRandom": random.SystemRandom,
         }
         watched = [(owner, name) for owner, names in WATCHED.items() for name in names]
         placed = [(owner, name, _places(owners[owner], name)) for owner, name in watched]
@@ -172,7 +211,12 @@ class Tampering:
             for owner, name, places in placed
         ]
         self.kinds = [(name, owner, _kind(owner)) for name, owner in owners.items()]
-        self.own = _own_functions()
+        self.own = _own_names()
+        self.codes = [
+            (name, value, value.__code__)
+            for name, _, _, value in self.own
+            if isinstance(value, FunctionType)
+        ]
         self.objects: list[tuple[str, Any]] = []
         """Objects of ours, whose attributes must not hide what their classes define."""
         self.registered = set(torch.library._impls)
@@ -201,11 +245,14 @@ class Tampering:
     def _ours(self) -> list[str]:
         """What runs the solution: functions of this package, and objects that hold its state."""
         functions = [name for name, place, key, was in self.own if place.get(key) is not was]
+        functions += [
+            f"the code of {name}" for name, was, code in self.codes if was.__code__ is not code
+        ]
         hidden = [
             f"{name}.{key}"
             for name, original in self.objects
-            for key in vars(original)
-            if hasattr(type(original), key)
+            for key, value in vars(original).items()
+            if hasattr(type(original), key) or _is_disguised(value)
         ]
         return functions + hidden
 
@@ -234,19 +281,24 @@ class Tampering:
         return [f"the kernel of {entry}" for entry in sorted(kernels)]
 
 
-def _own_functions() -> list[tuple[str, Mapping[str, Any], str, Any]]:
-    """Name, place, key and value of every function and class of this package."""
-    functions: list[tuple[str, Mapping[str, Any], str, Any]] = []
+def _own_names() -> list[tuple[str, Mapping[str, Any], str, Any]]:
+    """Name, place, key and value of all that modules of this package have, and their classes."""
+    names: list[tuple[str, Mapping[str, Any], str, Any]] = []
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{__package__}.") and not name.endswith(".messages"):
             for key, value in vars(module).items():
-                if getattr(value, "__module__", None) != name:
+                if key.startswith("__"):
                     continue
-                functions.append((f"{name}.{key}", vars(module), key, value))
-                if isinstance(value, type):
+                names.append((f"{name}.{key}", vars(module), key, value))
+                if isinstance(value, type) and value.__module__ == name:
                     members = [(k, v) for k, v in vars(value).items() if callable(v)]
-                    functions += [(f"{name}.{key}.{k}", vars(value), k, v) for k, v in members]
-    return functions
+                    names += [(f"{name}.{key}.{k}", vars(value), k, v) for k, v in members]
+    return names
+
+
+def _is_disguised(value: Any) -> bool:
+    """Whether this only looks like a list or a dict, and may do more when it is asked."""
+    return isinstance(value, (list, dict)) and type(value) not in (list, dict)
 
 
 def _kind(owner: Any) -> tuple[Any, ...]:

@@ -8,8 +8,9 @@ kernel refuses is left out and named, so that a results file says what held.
   empty: not even code that calls open(2) itself finds a reference.
 * `system calls`: ptrace, process_vm_readv, process_vm_writev and pidfd_getfd fail, as do all calls
   by another architecture's numbers; and a worker cannot give up what it started, which is stopped
-  and counted with it. /proc/PID/mem is a file: `set_dumpable` closes the evaluator's,
-  and audit hooks see what Python opens.
+  and counted with it. With `full` it cannot start what is a child of its parent either: clone fails
+  with CLONE_PARENT, and clone3, whose flags a filter cannot see, is not there. /proc/PID/mem is a
+  file: `set_dumpable` closes the evaluator's, and audit hooks see what Python opens.
 """
 
 from __future__ import annotations
@@ -27,20 +28,24 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x0002_0000, 0x1000_0000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 1 << 14, 1 << 18
 """Numbers of linux/prctl.h, linux/sched.h and linux/mount.h."""
 ARCHITECTURES = {
-    "x86_64": (0xC000_003E, (101, 310, 311, 438), 157),
-    "aarch64": (0xC000_00B7, (117, 270, 271, 438), 167),
+    "x86_64": (0xC000_003E, (101, 310, 311, 438), 157, 56),
+    "aarch64": (0xC000_00B7, (117, 270, 271, 438), 167, 220),
 }
-"""AUDIT_ARCH; the numbers of ptrace, process_vm_readv, process_vm_writev, pidfd_getfd; of prctl."""
+"""AUDIT_ARCH; the numbers of ptrace, process_vm_readv, process_vm_writev, pidfd_getfd; of prctl; of
+clone."""
+CLONE3 = 435
+"""Its number on all architectures."""
+CLONE_PARENT = 0x8000
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24
 """Where the words of a system call are, as a filter sees it; of arguments the lower half."""
 X32 = 0x4000_0000
 """Set in the numbers of a second way to call the kernel on x86_64."""
 LEVELS = ("full", "calls", "off")
 """What `isolate` takes."""
-LOAD, JUMP_EQUAL, JUMP_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
-"""Instructions of classic BPF: load a word, compare with a constant, return."""
-ALLOW, REFUSE = 0x7FFF_0000, 0x0005_0000 | 1
-"""SECCOMP_RET_ALLOW, and SECCOMP_RET_ERRNO with EPERM."""
+LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_SET, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+"""Instructions of classic BPF: load a word, compare with a constant, test bits of it, return."""
+ALLOW, REFUSE, MISSING = 0x7FFF_0000, 0x0005_0000 | 1, 0x0005_0000 | 38
+"""SECCOMP_RET_ALLOW, and SECCOMP_RET_ERRNO with EPERM and ENOSYS."""
 
 
 def isolate(level: str, folder: str) -> dict[str, str]:
@@ -53,7 +58,7 @@ def isolate(level: str, folder: str) -> dict[str, str]:
     measures: dict[str, Callable[[], None]] = {"privileges": keep_privileges}
     if level == "full":
         measures["namespace"] = lambda: hide(folder)
-    measures["system calls"] = refuse_system_calls
+    measures["system calls"] = lambda: refuse_system_calls(siblings=level == "full")
     return {name: _tried(measure) for name, measure in measures.items()}
 
 
@@ -93,13 +98,14 @@ def hide(folder: str) -> None:
     _checked(libc.mount(b"none", os.fsencode(folder), b"tmpfs", flags, b"size=4k,mode=555"))
 
 
-def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
+def filter_program(machine: str, *, siblings: bool) -> list[tuple[int, int, int, int]]:
     """Steps of classic BPF: what to do, how many steps to skip if so and if not, a constant.
 
     An architecture numbers its system calls in its own way, and a process may use a second one
-    (`int 0x80` on x86_64). Those numbers mean other calls, so all of them are refused.
+    (`int 0x80` on x86_64). Those numbers mean other calls, so all of them are refused. `siblings`
+    refuses to start children of the parent.
     """
-    architecture, numbers, prctl = ARCHITECTURES[machine]
+    architecture, numbers, prctl, clone = ARCHITECTURES[machine]
     gives_up = [
         (JUMP_EQUAL, 0, 4, prctl),
         (LOAD, 0, 0, FIRST_ARGUMENT),
@@ -107,6 +113,15 @@ def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
         (LOAD, 0, 0, SECOND_ARGUMENT),
         (JUMP_EQUAL, 1, 0, 0),
     ]
+    if siblings:
+        gives_up = [
+            (JUMP_EQUAL, 0, 1, CLONE3),
+            (RETURN, 0, 0, MISSING),
+            (JUMP_EQUAL, 0, 2, clone),
+            (LOAD, 0, 0, FIRST_ARGUMENT),
+            (JUMP_SET, 6, 5, CLONE_PARENT),
+            *gives_up,
+        ]
     checks, rest = len(numbers), len(gives_up) + 1
     return [
         (LOAD, 0, 0, ARCHITECTURE),
@@ -120,9 +135,9 @@ def filter_program(machine: str) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def refuse_system_calls() -> None:
+def refuse_system_calls(*, siblings: bool) -> None:
     """Let system calls that look into other processes fail."""
-    program = filter_program(platform.machine())
+    program = filter_program(platform.machine(), siblings=siblings)
     code = b"".join(struct.pack("HBBI", *step) for step in program)
     buffer = ctypes.create_string_buffer(code, len(code))
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from .guard import guard
-from .messages import MAX_ENTRIES, Answer, Asked
+from .messages import MAX_ENTRIES, Answer, Asked, LoadSolution
 from .outputs import failure
 from .worker import Worker
 
@@ -27,6 +27,9 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     read, write, loads, dumps = os.read, os.write, json.loads, json.dumps
     convert, plain = msgspec.convert, msgspec.to_builtins
 
+    def folder_of(path: str) -> str:
+        return os.path.join(os.path.realpath(os.path.dirname(path)), "")  # noqa: PTH118, PTH120
+
     def send(answer: Any) -> None:
         data = dumps(plain(answer)).encode() + b"\n"
         while data:
@@ -40,7 +43,8 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
     violations: list[str] = []
     worker = Worker(torch, violations)
     tampered = worker.tampering.found
-    guard(config, violations)
+    own: list[str] = []
+    guard(config, violations, own)
     send({"ready": True, "torch": str(torch.__version__)})
     waiting = b""
     while True:
@@ -51,6 +55,8 @@ def serve(config: dict[str, Any], source: int, target: int) -> None:
             waiting += more
         line, _, waiting = waiting.partition(b"\n")
         asked = convert(loads(line), Asked)
+        if isinstance(asked.request, LoadSolution):
+            own[:] = [folder_of(asked.request.path)]
         failed, result = None, None
         try:
             result = worker.answer(asked.request)

@@ -83,7 +83,11 @@ class Worker:
         self.copies: list[dict[str, Any]] = []
         """What is kept, in copies that were made when the clock stopped; empty where it did not."""
         self.timer: Any = None
-        self.tampering.objects += [("the worker", self), ("its outputs", self.outputs)]
+        self.tampering.objects += [
+            ("the worker", self),
+            ("its memory", self.memory),
+            ("its outputs", self.outputs),
+        ]
 
     def answer(self, request: AnyRequest) -> Result:
         """Do what a request asks for; its result."""
@@ -284,7 +288,7 @@ class Worker:
         self.kept, self.copies = [], []
 
     def _poison_kept(self) -> None:
-        for outputs in self.kept:
+        for outputs in (*self.kept, *self.copies):
             for tensor in outputs.values():
                 if type(tensor) is self.plain:
                     self._poison(tensor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -48,6 +50,7 @@ def test_an_arena_that_found_no_room_can_be_asked_for_less() -> None:
     arena = memory.Arena("cpu")
     with pytest.raises(MemoryError, match="no room"):
         arena.reserve(1 << 60)
+    assert Path(arena.handle().path or "").stat().st_size == arena.data.numel() == memory.ALIGNMENT
     assert arena.reserve(1 << 10)
     arena.data.fill_(1)
     arena.wipe()

@@ -16,9 +16,13 @@ from solscope.bench.pool.spawner import Spawner
 from solscope.bench.worker.isolation import (
     ALLOW,
     ARCHITECTURES,
+    CLONE3,
+    CLONE_PARENT,
     JUMP_AT_LEAST,
     JUMP_EQUAL,
+    JUMP_SET,
     LOAD,
+    MISSING,
     PR_SET_CHILD_SUBREAPER,
     REFUSE,
     RETURN,
@@ -64,9 +68,11 @@ def test_every_part_holds_or_says_why_not(tmp_path: Path) -> None:
     assert list(tried(tmp_path, "calls")["parts"]) == ["privileges", "system calls"]  # type: ignore[call-overload]
 
 
-def answer(machine: str, architecture: int, number: int, *arguments: int) -> int:
+def answer(
+    machine: str, architecture: int, number: int, *arguments: int, siblings: bool = False
+) -> int:
     """What the filter returns for a system call: an interpreter of its four instructions."""
-    program, at, word = filter_program(machine), 0, 0
+    program, at, word = filter_program(machine, siblings=siblings), 0, 0
     while True:
         what, if_so, if_not, constant = program[at]
         at += 1
@@ -76,18 +82,30 @@ def answer(machine: str, architecture: int, number: int, *arguments: int) -> int
             first, second = (*arguments, 0, 0)[:2]
             word = {0: number, 4: architecture, 16: first, 24: second}[constant]
         else:
-            holds = {JUMP_EQUAL: word == constant, JUMP_AT_LEAST: word >= constant}[what]
+            holds = {
+                JUMP_EQUAL: word == constant,
+                JUMP_AT_LEAST: word >= constant,
+                JUMP_SET: bool(word & constant),
+            }[what]
             at += if_so if holds else if_not
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_the_filter_refuses_some_calls_and_all_of_another_architecture(machine: str) -> None:
-    own, refused, prctl = ARCHITECTURES[machine]
+    own, refused, prctl, clone = ARCHITECTURES[machine]
     for number in range(600):
         assert answer(machine, own, number) == (REFUSE if number in refused else ALLOW)
         assert answer(machine, own, X32 + number) == REFUSE
         assert answer(machine, I386, number) == REFUSE
         assert answer(machine, ARM, number) == REFUSE
+    for number in range(600):
+        found = answer(machine, own, number, 17, siblings=True)
+        expected = REFUSE if number in refused else MISSING if number == CLONE3 else ALLOW
+        assert found == expected
+        assert answer(machine, I386, number, siblings=True) == REFUSE
+    assert answer(machine, own, clone, CLONE_PARENT | 17, siblings=True) == REFUSE
+    assert answer(machine, own, clone, CLONE_PARENT | 17) == ALLOW
+    assert answer(machine, own, prctl, PR_SET_CHILD_SUBREAPER, 0, siblings=True) == REFUSE
     assert answer(machine, own, prctl, PR_SET_CHILD_SUBREAPER, 0) == REFUSE
     assert answer(machine, own, prctl, PR_SET_CHILD_SUBREAPER, 1) == ALLOW
     assert answer(machine, own, prctl, PR_SET_CHILD_SUBREAPER + 1, 0) == ALLOW
