@@ -315,7 +315,13 @@ def test_a_graph_that_does_not_write_what_its_calls_returned_is_found(tmp_path: 
     assert result.status == "wrong_numbers"
 
 
-@pytest.mark.parametrize("name", ["fused_add_rms_norm", "chunk_gated_delta_rule_state"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fused_add_rms_norm",
+        pytest.param("chunk_gated_delta_rule_state", marks=pytest.mark.long),  # has outputs, too
+    ],
+)
 @pytest.mark.parametrize("copied", [(), (0,), (-1,), (0, -2)])
 def test_updates_that_were_copied_of_some_calls_are_judged(
     monkeypatch: pytest.MonkeyPatch, name: str, copied: tuple[int, ...]
