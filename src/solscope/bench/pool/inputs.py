@@ -141,23 +141,19 @@ class InputSets:
 
     def changed(self, index: int) -> list[str]:
         """Inputs that a solution must leave alone and that are not what was written."""
-        return self._differing(
-            index, [name for name in self._names if name not in self.task.mutates]
-        )
+        return self._differing(index, updated=False)
 
     def not_put_back(self, index: int) -> list[str]:
         """Inputs that a solution updates and that are not, or not again, what was written."""
-        return self._differing(index, [name for name in self._names if name in self.task.mutates])
+        return self._differing(index, updated=True)
 
-    @property
-    def _names(self) -> list[str]:
-        """Inputs that have a fingerprint."""
-        return list(self._prints[0][1])
-
-    def _differing(self, index: int, names: Sequence[str]) -> list[str]:
-        views, before = self.tensors(index), self._prints[index][1]
+    def _differing(self, index: int, *, updated: bool) -> list[str]:
+        views = self.tensors(index)
         return [
-            name for name in names if not bool((fingerprint(views[name]) == before[name]).all())
+            name
+            for name, before in self._prints[index][1].items()
+            if (name in self.task.mutates) is updated
+            and not bool((fingerprint(views[name]) == before).all())
         ]
 
     def repeat_rows(self, index: int, rows: Sequence[Repeated]) -> None:

@@ -29,6 +29,7 @@ from solscope.bench.worker.messages import (
     Request,
     reply_type,
 )
+from solscope.bench.worker.signals import send
 
 MAX_REPLY_BYTES = 16 << 20
 """A longer reply is none of a worker's."""
@@ -219,7 +220,7 @@ class Worker:
         new = {self.pid}  # at once: to look for the others takes time
         while new:
             for pid in new:
-                _send(pid, number)
+                send(pid, number)
             reached |= new
             new = set(_descendants(self.pid)) - reached
 
@@ -242,20 +243,13 @@ class Worker:
         """Send the process and everything it started the signal that nobody survives."""
         self.stop()  # or what it started could start more meanwhile
         for pid in (*_descendants(self.pid), self.pid):
-            _send(pid, signal.SIGKILL)
+            send(pid, signal.SIGKILL)
 
     def _close(self) -> None:
         for descriptor in (self.source, self.target):
             os.close(descriptor)
         self.source = self.target = -1
         self.log.close()
-
-
-def _send(pid: int, number: int) -> None:
-    """Send a signal to a process and its group: it leads none before it has its own session."""
-    for send in (os.killpg, os.kill):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            send(pid, number)
 
 
 def _cpu_s(pid: int) -> float:

@@ -83,17 +83,21 @@ class WorkerSlot:
     @property
     def alive(self) -> bool:
         """Whether the worker lives that was asked last."""
-        return self._worker is not None and self._worker.alive
+        return self._living is not None
+
+    @property
+    def _living(self) -> Worker | None:
+        return self._worker if self._worker is not None and self._worker.alive else None
 
     def pause(self) -> None:
         """Stop the worker, all of its threads: what is written meanwhile it cannot watch."""
-        if self._worker is not None and self._worker.alive:
-            self._worker.stop()
+        if worker := self._living:
+            worker.stop()
 
     def resume(self) -> None:
         """Let a paused worker go on."""
-        if self._worker is not None and self._worker.alive:
-            self._worker.go_on()
+        if worker := self._living:
+            worker.go_on()
 
     @contextlib.contextmanager
     def resumed(self) -> Iterator[None]:
@@ -108,8 +112,7 @@ class WorkerSlot:
     def paused(self) -> Iterator[None]:
         """Write to memory that the worker shares while it cannot watch."""
         self.pause()
-        worker = self._worker
-        if worker is not None and worker.alive and worker.watches_stops():
+        if (worker := self._living) and worker.watches_stops():
             worker.kill()
             raise WorkerFailed("cheating", "has itself told when it was stopped", dead=True)
         try:
@@ -140,7 +143,7 @@ class WorkerSlot:
 
     def worker(self) -> Worker:
         """The live worker, with the solution loaded and the present memory mapped."""
-        if self._worker is None or not self._worker.alive:
+        if self._worker is None or not self.alive:
             self._worker = self.spawner.take()
             try:
                 self._open(self._worker)
@@ -209,9 +212,9 @@ class WorkerSlot:
 
     def clean_up(self, request: Request[R]) -> None:
         """Ask a worker that lives to clean up; one that cannot is ended."""
-        if self._worker is not None and self._worker.alive:
+        if worker := self._living:
             try:
-                self._worker.ask(request, self.spawner.limits.timeout_s)
+                worker.ask(request, self.spawner.limits.timeout_s)
             except WorkerFailed:
                 self.close()
 

@@ -41,7 +41,7 @@ from solscope.bench.worker.messages import (
 from solscope.bench.worker.outputs import is_out_of_memory
 from solscope.bench.workloads import Case, Workload, beside, larger, rehearsal
 from solscope.operators.base import Operator
-from solscope.operators.task import Output, Variant
+from solscope.operators.task import Variant
 
 if TYPE_CHECKING:
     import torch
@@ -359,7 +359,8 @@ class OperatorCheck:
         """Call one candidate, and judge what it returned and updated."""
         verdict = Verdict()
         views = sets.tensors(0)
-        sizes = [_bytes(right, name, output) for name, output in self.task.outputs.items()]
+        outputs = self.task.outputs.items()
+        sizes = [right.bytes(name, output) for name, output in outputs if name in right.outputs]
         try:
             slot.ask(BindInputs(sets.specs), slow=True)
             poison = [size for size in sizes if size]
@@ -455,9 +456,3 @@ def _are_equal(some: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
 
 def _at_rows(tensor: torch.Tensor, rows: list[int] | None) -> torch.Tensor:
     return tensor if rows is None else tensor[rows]
-
-
-def _bytes(right: Wanted, name: str, output: Output) -> int:
-    if name not in right.outputs:
-        return 0
-    return math.prod(right.shape(name)) * output.torch_dtype(right.inputs).itemsize

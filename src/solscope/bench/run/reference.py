@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from solscope.operators.base import Cost
-from solscope.operators.task import Task
+from solscope.operators.task import Output, Task
 
 ROWS = 64
 """Rows compared where the reference is not computed whole."""
@@ -68,6 +69,10 @@ class Wanted:
         """The whole shape of an output."""
         size = list(self.outputs[name].shape)
         return size if self.rows is None else [int(self.total_rows or 0), *size[1:]]
+
+    def bytes(self, name: str, output: Output) -> int:
+        """What a solution returns for an output, in bytes."""
+        return math.prod(self.shape(name)) * output.torch_dtype(self.inputs).itemsize
 
 
 def wanted(

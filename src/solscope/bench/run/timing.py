@@ -126,6 +126,11 @@ class Trial:
         """What the candidate is to compute."""
         return self.slot.candidate.task
 
+    @property
+    def reference(self) -> Wanted | None:
+        """The reference of one of the sets, for what they have in common; null where none is."""
+        return next((wanted for wanted in self.references if wanted is not None), None)
+
 
 Sample = Callable[[Trial], None]
 """Takes the samples of one trial."""

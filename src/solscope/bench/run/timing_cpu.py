@@ -147,7 +147,7 @@ def _copying_us(trial: Trial) -> float:
     """
     import torch
 
-    wanted = next((wanted for wanted in trial.references if wanted is not None), None)
+    wanted = trial.reference
     if wanted is None:
         return 0.0
     outputs = [

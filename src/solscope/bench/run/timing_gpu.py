@@ -174,15 +174,11 @@ class Pace:
 
 def _known_sizes(trial: Trial) -> list[int]:
     """Sizes of the outputs of a call that a reference tells."""
-    right = next((wanted for wanted in trial.references if wanted is not None), None)
-    names = (
-        [] if right is None else [name for name in returned(trial.task) if name in right.outputs]
-    )
-    return [
-        math.prod(right.shape(name)) * trial.task.outputs[name].torch_dtype(right.inputs).itemsize
-        for name in names
-        if right is not None
-    ]
+    task, right = trial.task, trial.reference
+    if right is None:
+        return []
+    names = [name for name in returned(task) if name in right.outputs]
+    return [right.bytes(name, task.outputs[name]) for name in names]
 
 
 def _output_sizes(trial: Trial, described: Sequence[OutputFacts]) -> list[int]:
@@ -191,7 +187,7 @@ def _output_sizes(trial: Trial, described: Sequence[OutputFacts]) -> list[int]:
     Those of a reply may be forged; what the call returned is checked with its values.
     """
     outputs, inputs = trial.task.outputs, trial.sets.tensors(0)
-    right = next((wanted for wanted in trial.references if wanted is not None), None)
+    right = trial.reference
 
     def shape(facts: OutputFacts) -> list[int]:
         if right is None or facts.name not in right.outputs:

@@ -19,6 +19,7 @@ from typing import Any
 
 from .isolation import PR_SET_CHILD_SUBREAPER, isolate
 from .serve import serve
+from .signals import send
 
 
 def main(config: str, descriptor: str) -> None:
@@ -105,7 +106,7 @@ def _end_strays(workers: set[int]) -> None:
         if not strays:
             return
         for pid in strays:
-            _kill(pid)
+            send(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
@@ -113,7 +114,7 @@ def _end_strays(workers: set[int]) -> None:
 def _leave(config: dict[str, Any], workers: set[int]) -> None:
     """The evaluator is gone, perhaps killed: end its workers, remove what it shared with them."""
     for pid in workers:
-        _kill(pid)
+        send(pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
     _end_strays(set())
@@ -122,9 +123,3 @@ def _leave(config: dict[str, Any], workers: set[int]) -> None:
             path.unlink(missing_ok=True)
     shutil.rmtree(config["folder"], ignore_errors=True)
     os._exit(0)
-
-
-def _kill(pid: int) -> None:
-    for end in (os.killpg, os.kill):  # it leads no group before it has a session of its own
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            end(pid, signal.SIGKILL)

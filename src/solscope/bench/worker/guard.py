@@ -85,7 +85,7 @@ def guard(config: dict[str, Any], violations: list[str], own: list[str]) -> None
         return pid in everyone or (pid in beside and pid != own_pid)
 
     decode, real, join, isinstance_ = os.fsdecode, os.path.realpath, os.path.join, isinstance
-    str_, bytes_ = str, bytes
+    str_, bytes_, int_ = str, bytes, int
     paths = tuple(join(real(path), "") for path in forbidden)
     named = re.compile(
         "|".join(rf"{re.escape(path[:-1])}(?![\w.-])" for path in (*forbidden, *paths))
@@ -106,7 +106,7 @@ def guard(config: dict[str, Any], violations: list[str], own: list[str]) -> None
         if not isinstance_(path, (str_, bytes_)):
             return False
         writes = any(letter in mode for letter in "wax+") if isinstance_(mode, str_) else False
-        if not writes and not (isinstance(flags, int) and flags & WRITES):
+        if not writes and not (isinstance_(flags, int_) and flags & WRITES):
             return False
         place = real(decode(path))
         if not place.startswith(solutions) or place in made:

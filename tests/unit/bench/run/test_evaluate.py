@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -102,6 +103,19 @@ def test_a_template_passes_as_it_is_and_fails_when_broken(
     assert not set(right.seeds) & set(wrong.seeds)
 
 
+def checked(
+    folder: Path, text: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> dict[str, Any]:
+    """The line of a kernel for `rms_norm` that is checked, which must end with this code."""
+    (folder / "rms_norm.py").write_text(text)
+    command = ["bench", "check", str(folder), "--op", "rms_norm", "--device", "cpu", "--small"]
+    assert run([*command, "--shapes", "top1", "--json"]) == code
+    shown = capsys.readouterr().out
+    (line,) = document(shown[shown.index('{\n  "schema"') :])["results"]
+    found: dict[str, Any] = line
+    return found
+
+
 OUT_OF_MEMORY = """
 import torch
 def run(x, weight, eps):
@@ -114,11 +128,7 @@ def run(x, weight, eps):
 def test_extra_cases_without_memory_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "rms_norm.py").write_text(OUT_OF_MEMORY)
-    command = ["bench", "check", str(tmp_path), "--op", "rms_norm", "--device", "cpu", "--small"]
-    assert run([*command, "--shapes", "top1", "--json"]) == 0
-    shown = capsys.readouterr().out
-    (line,) = document(shown[shown.index('{\n  "schema"') :])["results"]
+    line = checked(tmp_path, OUT_OF_MEMORY, 0, capsys)
     assert "other parameters and lengths" in line["declined"]
 
 
@@ -132,11 +142,7 @@ def run(x, weight, eps):
 def test_a_failed_extra_case_says_its_sizes_and_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "rms_norm.py").write_text(WRONG_EPSILON)
-    command = ["bench", "check", str(tmp_path), "--op", "rms_norm", "--device", "cpu", "--small"]
-    assert run([*command, "--shapes", "top1", "--json"]) == 1
-    shown = capsys.readouterr().out
-    (line,) = document(shown[shown.index('{\n  "schema"') :])["results"]
+    line = checked(tmp_path, WRONG_EPSILON, 1, capsys)
     case, *_ = line["reason"].partition(": out: ")
     assert case.startswith("with other parameters and lengths (tokens = ")
     assert ", hidden = " in case
