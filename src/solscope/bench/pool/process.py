@@ -39,6 +39,8 @@ CPUCLOCK_SCHED = 2
 """CPUCLOCK_SCHED of the kernel's posix-timers.h: time as the scheduler counts it."""
 CHILDREN_TICKS = 13
 """Where `cutime` is in /proc/PID/stat, and `cstime` after it, counted from behind the name."""
+CHILDREN_BYTES = 1 << 16
+"""Read at once from a list of child processes."""
 MAX_REASON = 2000
 """Characters of a reason that are shown and written, as in `worker/outputs.py`."""
 
@@ -271,13 +273,24 @@ def _descendants(pid: int) -> list[int]:
     A worker also adopts those that their own parents left (`worker/fork_server.py`).
     """
     pids: list[int] = []
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError, ValueError):
-            children = [int(child) for child in listed.read_text().split()]
-            pids += [
-                descendant for child in children for descendant in (child, *_descendants(child))
-            ]
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/task") as threads:
+        for thread in threads:
+            for child in _children(thread.path):
+                pids += [child, *_descendants(child)]
     return pids
+
+
+def _children(thread: str) -> list[int]:
+    """Processes that a thread started. A worker has many threads, looked at often: no buffers."""
+    with contextlib.suppress(OSError):
+        found, listed = b"", os.open(f"{thread}/children", os.O_RDONLY)
+        try:
+            while more := os.read(listed, CHILDREN_BYTES):
+                found += more
+        finally:
+            os.close(listed)
+        return [int(child) for child in found.split()]
+    return []  # it ended: its children are another thread's by now
 
 
 def read_answer(request: Request[R], message: dict[str, Any]) -> tuple[Answer, R | None]:
