@@ -33,6 +33,16 @@ def test_close_counts_values_outside() -> None:
     assert not within(Tolerance("close", rtol=0.01, matched=0.999, rms=0.01), got, wanted).ok
 
 
+def test_a_reason_names_a_value_that_is_outside_its_own_limit() -> None:
+    """Not the one with the largest error, which may be right for its size."""
+    wanted = torch.tensor([1e14, 100.0, 1.0, 0.0]).double()
+    got = torch.tensor([1.005e14, 103.0, 1.5, 1e-6]).double()
+    verdict = within(Tolerance("close", atol=1e-3, rtol=0.01), got, wanted)
+    assert verdict.max_error == pytest.approx(5e11, rel=1e-3)
+    assert "2 of 4 values" in verdict.reason
+    assert "worst 0.5 at [2]: 1.5 instead of 1" in verdict.reason
+
+
 def test_nan_and_infinity_are_not_close_to_numbers() -> None:
     wanted = torch.ones(4)
     for bad in (float("nan"), float("inf")):

@@ -12,6 +12,7 @@ from solscope.operators import operator
 from solscope.operators.catalog.fused_qkv_rope import BASES
 from solscope.operators.task import Draw, Inputs, Outputs, Task, Variant
 from solscope.operators.tasks.fp8 import fp8_dtype
+from solscope.operators.tasks.judge import judge
 
 
 def task_of(name: str) -> Task:
@@ -93,6 +94,19 @@ def test_silu_and_mul_by_tanh() -> None:
     inputs, wanted = drawn("silu_and_mul", tokens=5, intermediate=40)
     gate, up = inputs["x"].double().split(40, -1)
     assert_near(gate * 0.5 * (1 + torch.tanh(gate / 2)) * up, wanted["out"])
+
+
+def test_silu_and_mul_by_approximate_division() -> None:
+    """CUDA's `__fdividef`, which -use_fast_math takes, is 0 for divisors above 2**126."""
+    inputs, wanted = drawn("silu_and_mul", "extreme", tokens=64, intermediate=48)
+    gate, up = inputs["x"].float().split(48, -1)
+    divisor = 1 + torch.exp(-gate)
+    out = torch.where(divisor > 2.0**126, 0, gate / divisor) * up
+    output = task_of("silu_and_mul").outputs["out"]
+    assert judge(output, out.bfloat16(), wanted["out"], inputs, {}).ok
+    assert not judge(output, out.bfloat16() * 1.02, wanted["out"], inputs, {}).ok
+    assert torch.isfinite(out).all()
+    assert {-86.0, -32_768.0, 100.0} <= set(nested(gate[0]))
 
 
 def test_qk_norm_is_rms_norm_of_each_head() -> None:

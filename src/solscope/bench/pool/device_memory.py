@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 CACHED_BYTES = 24 << 30
 """Memory that the evaluator may hold for later tensors."""
@@ -35,10 +36,21 @@ class MemoryBudget:
         self._total = self._left = total
         self._changed = threading.Condition()
 
-    @contextmanager
-    def of(self, size: float) -> Iterator[None]:
+    @property
+    def is_shared(self) -> bool:
+        """Whether one who runs out of memory may have lacked what others had."""
+        return math.isfinite(self._total)
+
+    def of(self, size: float) -> AbstractContextManager[None]:
         """Wait until a shape that moves `size` bytes has room for copies and references."""
-        need = min(MEMORY_PER_MOVED_BYTE * size, self._total)
+        return self._take(min(MEMORY_PER_MOVED_BYTE * size, self._total))
+
+    def all(self) -> AbstractContextManager[None]:
+        """Wait until nobody else has any; where there is enough for all, this is one of them."""
+        return self._take(self._total) if self.is_shared else nullcontext()
+
+    @contextmanager
+    def _take(self, need: float) -> Iterator[None]:
         with self._changed:
             self._changed.wait_for(lambda: self._left >= need)
             self._left -= need

@@ -15,8 +15,10 @@ from solscope.bench.base import Status
 from solscope.bench.pool.arena import Arena, aligned
 from solscope.bench.pool.process import Worker, WorkerFailed, clean_text
 from solscope.bench.pool.slot import returned
+from solscope.bench.run.failures import own_failure
 from solscope.bench.run.reference import Wanted
 from solscope.bench.worker.messages import CopyOutputs, OutputCopy, OutputFacts
+from solscope.bench.worker.outputs import is_out_of_memory
 from solscope.operators.task import Task
 from solscope.operators.tasks.judge import judge
 from solscope.operators.tasks.remembered import forget
@@ -34,10 +36,17 @@ class Verdict:
     max_error: float = 0.0
     rms_error: float | None = None
     calls: int = 0
+    no_room: bool = False
+    """Whether the evaluator itself ran out of memory."""
 
     @property
     def ok(self) -> bool:
         return self.status == "passed"
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether it may be another one when less of the device's memory is in use."""
+        return self.no_room or self.status == "oom"
 
     def fail(self, status: Status, reason: str) -> None:
         """Note a failure; the first one stays. The reason may quote a worker."""
@@ -49,6 +58,14 @@ class Verdict:
         if not self.ok:
             self.reason = f"{self.reason}; {reason}"
         self.fail(status, reason)
+
+
+def own_verdict(error: Exception) -> Verdict:
+    """A shape is lost through no fault of a solution; an error when the whole device is."""
+    import torch
+
+    no_room = is_out_of_memory(error, torch)
+    return Verdict("unsupported", own_failure(error), no_room=no_room)
 
 
 def check_shapes(

@@ -24,8 +24,8 @@ from solscope.bench.pool.process import WorkerFailed
 from solscope.bench.pool.slot import Candidate, WorkerSlot, ask_all, close
 from solscope.bench.pool.spawner import Spawner
 from solscope.bench.run import check, reference
-from solscope.bench.run.check import Verdict
-from solscope.bench.run.failures import EVALUATOR_ERRORS, own_failure
+from solscope.bench.run.check import Verdict, own_verdict
+from solscope.bench.run.failures import EVALUATOR_ERRORS
 from solscope.bench.run.reference import Effort, Wanted, by_rows
 from solscope.bench.worker.messages import (
     BindInputs,
@@ -76,6 +76,11 @@ class Checked:
     def knows(self, shape: str) -> bool:
         """Whether anything was found out about a shape."""
         return self.everywhere is not None or shape in self.verdicts
+
+    def forget(self, shape: str) -> None:
+        """Take back what was found out about a shape that is checked again."""
+        for found in (self.verdicts, self.rounds, self.seeds, self.reference):
+            found.pop(shape, None)
 
     def verdict(self, shape: str) -> Verdict:
         """The verdict on one shape."""
@@ -176,11 +181,29 @@ class OperatorCheck:
                 continue
             progress(f"{self.operator.name} shape {shape.shape}")
             with self.memory_budget.of(self.operator.cost(shape.axes).bytes):
-                try:
-                    self._shape(shape, slots, effort)
-                except EVALUATOR_ERRORS as error:
-                    self._lose(slots, shape, own_failure(error))
-                self._free()
+                self._try(shape, slots, effort)
+            lacking = [slot for slot in slots if self._verdict(slot, shape).lacks_memory]
+            if lacking and self.memory_budget.is_shared:
+                progress(f"{self.operator.name} shape {shape.shape}: again, with more memory")
+                self._try_alone(shape, lacking, effort)
+
+    def _try(self, shape: Workload, slots: Sequence[WorkerSlot], effort: Effort) -> None:
+        try:
+            self._shape(shape, slots, effort)
+        except EVALUATOR_ERRORS as error:
+            self._lose(slots, shape, own_verdict(error))
+        self._free()
+
+    def _try_alone(self, shape: Workload, slots: Sequence[WorkerSlot], effort: Effort) -> None:
+        """Check what ran out of memory while nothing else is checked, by what it has then."""
+        with self.memory_budget.all():
+            release(self.device, keep=0)
+            for slot in slots:
+                self.found[slot.candidate.key].forget(shape.shape)
+            self._try(shape, slots, effort)
+
+    def _verdict(self, slot: WorkerSlot, shape: Workload) -> Verdict:
+        return self.found[slot.candidate.key].verdict(shape.shape)
 
     def _rehearse(self, slots: Sequence[WorkerSlot], axes: dict[str, Any]) -> None:
         """Let candidates compile for sizes that vary; what fails will fail again when checked."""
@@ -254,7 +277,7 @@ class OperatorCheck:
                 if not is_out_of_memory(error, _torch()):
                     raise
                 why = f"its inputs or its reference do not fit: {error}"
-                self._all(slots, shape, Verdict("unsupported", why))
+                self._all(slots, shape, Verdict("unsupported", why, no_room=True))
                 return
             took = self._clock() - start
             for slot in list(slots):
@@ -322,12 +345,12 @@ class OperatorCheck:
         checked.seeds[shape.shape] = list(sets.seeds)
         checked.reference[shape.shape] = reference
 
-    def _lose(self, slots: Sequence[WorkerSlot], shape: Workload, reason: str) -> None:
+    def _lose(self, slots: Sequence[WorkerSlot], shape: Workload, verdict: Verdict) -> None:
         """Take back that candidates passed a shape which could not be checked to its end."""
         for slot in slots:
             checked = self.found[slot.candidate.key]
             if not checked.knows(shape.shape) or checked.verdict(shape.shape).ok:
-                checked.verdicts[shape.shape] = Verdict("unsupported", reason)
+                checked.verdicts[shape.shape] = verdict
 
     def _all(self, slots: Sequence[WorkerSlot], shape: Workload, verdict: Verdict) -> None:
         for slot in slots:

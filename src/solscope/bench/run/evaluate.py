@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from solscope.bench.base import SETS, ShapeResult, Status
@@ -24,7 +25,7 @@ from solscope.bench.pool.spawner import Spawner
 from solscope.bench.results.digest import with_digests
 from solscope.bench.results.files import append_result, require_appendable
 from solscope.bench.run.agenda import Agenda, OperatorRun, Options, Progress
-from solscope.bench.run.check import Verdict
+from solscope.bench.run.check import own_verdict
 from solscope.bench.run.correctness import Checked, OperatorCheck
 from solscope.bench.run.failures import EVALUATOR_ERRORS, own_failure
 from solscope.bench.run.lines import Lines
@@ -252,7 +253,9 @@ class Evaluation:
                     self._free_memory(run, stages[:number], spawner)
                     now = time.monotonic()
                     share = self.agenda.work([run]) / self.agenda.work(wave[number:])
-                    self._time(run, stage, now + (end - now) * share, pair, watch)
+                    others = [other for other in stages if other is not stage]
+                    room = partial(self._make_room, others, spawner)
+                    self._time(run, stage, now + (end - now) * share, pair, watch, room)
         finally:
             for stage in stages:
                 stage.close()
@@ -262,12 +265,15 @@ class Evaluation:
     def _free_memory(
         self, run: OperatorRun, done: Sequence[OperatorTiming], spawner: Spawner
     ) -> None:
-        """End processes that only rest, where memory may be short: every one holds a context."""
         if done and is_short(self.options.device, _largest(run)):
-            for stage in done:
-                stage.close()
-            spawner.settle()
-            release(self.options.device, keep=0)
+            self._make_room(done, spawner)
+
+    def _make_room(self, stages: Sequence[OperatorTiming], spawner: Spawner) -> None:
+        """End processes that only rest: every one holds a context. What is asked starts again."""
+        for stage in stages:
+            stage.close()
+        spawner.settle()
+        release(self.options.device, keep=0)
 
     def _start(self, run: OperatorRun, spawner: Spawner, arenas: Arenas) -> OperatorTiming:
         # Checks have other sizes, and torch.compile keeps kernels made for the first of them.
@@ -294,15 +300,23 @@ class Evaluation:
         end: float,
         pair: dict[str, Arena],
         watch: Watch,
+        make_room: Callable[[], None],
     ) -> None:
-        """Time the shapes of one operator, by weight, until `end`."""
+        """Time the shapes of one operator, by weight, until `end`.
+
+        What ran out of memory is timed again where others may have had it.
+        """
         pair["inputs"].reserve(int(min(1.2 * SETS * _largest(run), ARENA_BYTES)))
         stage.use(pair)
         for shape in run.shapes:
             due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
             if due and time.monotonic() < end:
                 self.progress(f"{run.operator.name} shape {shape.shape}: timing")
-                self._time_shape(run, stage, shape, due, watch)
+                lacking = self._time_shape(run, stage, shape, due, watch, again=True)
+                if lacking:
+                    self.progress(f"{run.operator.name} shape {shape.shape}: with more memory")
+                    make_room()
+                    self._time_shape(run, stage, shape, lacking, watch, again=False)
         stage.rest()
 
     def _due(self, run: OperatorRun, candidate: Candidate, shape: Workload) -> bool:
@@ -310,8 +324,16 @@ class Evaluation:
         return checked.verdict(shape.shape).ok and self.agenda.due(candidate, shape)
 
     def _time_shape(
-        self, run: OperatorRun, stage: OperatorTiming, shape: Workload, due: set[str], watch: Watch
-    ) -> None:
+        self,
+        run: OperatorRun,
+        stage: OperatorTiming,
+        shape: Workload,
+        due: set[str],
+        watch: Watch,
+        *,
+        again: bool,
+    ) -> set[str]:
+        """Time one shape and write its lines; what lacked memory is left out if timed `again`."""
         from solscope.bench.run.timing_cpu import sample_cpu
         from solscope.bench.run.timing_gpu import sample_gpu
 
@@ -321,18 +343,21 @@ class Evaluation:
                 shape.axes, due, self.options.plan, self.options.effort, sample
             )
         except EVALUATOR_ERRORS as error:
-            why = own_failure(error)
-            by_candidate = {name: Measured(Verdict("unsupported", why)) for name in due}
+            by_candidate = {name: Measured(own_verdict(error)) for name in due}
             stage.realized = shape.axes
+        lacking: set[str] = set()
+        if again and self.memory_budget.is_shared:
+            lacking = {key for key, one in by_candidate.items() if one.verdict.lacks_memory}
         bound = self.lines.bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
             measured = by_candidate.get(candidate.key)
-            if measured is not None:
+            if measured is not None and candidate.key not in lacking:
                 checked = run.checked[candidate.key]
                 line = self.lines.checked(candidate, shape, checked, bound, "passed", None)
                 sensors = watch.during(measured.windows)
                 self._write(self.lines.timed(line, measured, sensors, stage.seeds))
         release(self.options.device)
+        return lacking
 
     def _line(
         self,

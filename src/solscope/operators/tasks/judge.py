@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from solscope.operators.task import Judgement, Output, Tolerance
 from solscope.operators.tasks.tolerances import RMS_OF_UNIT, UNIT
@@ -78,6 +78,17 @@ def _close(tolerance: Tolerance, got: torch.Tensor, wanted: torch.Tensor) -> Jud
     return close_in_parts(tolerance, parts, wanted.shape)
 
 
+class _Shown(NamedTuple):
+    """A value that a reason names."""
+
+    rank: tuple[bool, float] = (False, 0.0)
+    """Whether it is outside its limit, and by how many times it, or else the error."""
+    place: int = 0
+    error: float = 0.0
+    got: float = 0.0
+    wanted: float = 0.0
+
+
 @dataclass
 class _Sums:
     """What the parts of an output add up to."""
@@ -85,9 +96,9 @@ class _Sums:
     values: int = 0
     outside: int = 0
     worst: float = 0.0
-    worst_at: int = 0
-    worst_pair: tuple[float, float] = (0.0, 0.0)
-    """Got and wanted there."""
+    """Largest error."""
+    shown: _Shown = field(default_factory=_Shown)
+    """The value with the largest error, or, where some are outside their limits, the furthest."""
     squared_error: float = 0.0
     squared_wanted: float = 0.0
     fourth_power: float = 0.0
@@ -132,12 +143,18 @@ def _add(
     finite = torch.isfinite(b)
     same = (a == b) | (a.isnan() & b.isnan())
     error = torch.where(same, 0.0, (a - b).abs()).nan_to_num(nan=_INF, posinf=_INF)
-    off = (error > tolerance.atol + tolerance.rtol * b.abs()) | (~finite & ~same)
-    sums.outside += int(off.sum())
+    limit = tolerance.atol + tolerance.rtol * b.abs()
+    off = (error > limit) | (~finite & ~same)
+    outside = int(off.sum())
+    sums.outside += outside
     largest, row = error.max(0)
-    if float(largest) > sums.worst:
-        sums.worst, sums.worst_at = float(largest), sums.values + int(row)
-        sums.worst_pair = float(a[row]), float(b[row])
+    sums.worst = max(sums.worst, float(largest))
+    if outside:  # of large values a larger error may be right
+        largest, row = torch.where(off, error / limit, 0.0).nan_to_num(nan=_INF).max(0)
+    rank = bool(outside), float(largest)
+    if rank > sums.shown.rank:
+        place = sums.values + int(row)
+        sums.shown = _Shown(rank, place, float(error[row]), float(a[row]), float(b[row]))
     sums.squared_error += float((error * error).sum())
     squares = torch.where(finite, b * b, 0.0)
     sums.squared_wanted += float(squares.sum())
@@ -170,8 +187,9 @@ def _reasons(sums: _Sums, tolerance: Tolerance, shape: Sequence[int], width: int
         where = _place(sums.first_row * width, shape)
         reasons.append(f"{rows} are off by over {tolerance.row_rms:.2g} RMS, first {where}")
     if reasons:
-        where = _place(sums.worst_at, shape)
-        reasons.append(f"worst {sums.worst:.3g} at {where}: {_instead(*sums.worst_pair)}")
+        shown = sums.shown
+        where, instead = _place(shown.place, shape), _instead(shown.got, shown.wanted)
+        reasons.append(f"worst {shown.error:.3g} at {where}: {instead}")
     return reasons
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 
 import solscope.bench
 from solscope.bench.base import EVALUATOR, ShapeResult
+from solscope.bench.pool.device_memory import MemoryBudget
 from solscope.bench.results.files import append_result, read_results
 from solscope.cli import run
 from tests.evil import SAMPLES
@@ -130,6 +131,35 @@ def test_extra_cases_without_memory_are_told(
 ) -> None:
     line = checked(tmp_path, OUT_OF_MEMORY, 0, capsys)
     assert "other parameters and lengths" in line["declined"]
+
+
+OUT_OF_MEMORY_AT_FIRST = """
+import torch
+left = LEFT
+def run(x, weight, eps):
+    global left
+    left -= 1
+    if left >= 0:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
+"""
+
+
+@pytest.mark.parametrize(("times", "status", "rounds"), [(1, "passed", 3), (2, "oom", 1)])
+def test_what_ran_out_of_a_memory_that_is_shared_is_tried_once_more(
+    times: int, status: str, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a check, and in the timing after it, which has a process of its own."""
+    monkeypatch.setattr("solscope.bench.run.evaluate.MemoryBudget", lambda _: MemoryBudget(1e12))
+    text = OUT_OF_MEMORY_AT_FIRST.replace("LEFT", str(times))
+    (tmp_path / "rms_norm.py").write_text(text)
+    out = tmp_path / "r.jsonl"
+    command = ["bench", "run", "--solution", str(tmp_path), "--op", "rms_norm", "--shapes", "top1"]
+    command += [*TIMED, "--restarts", "1", "--extra", "0", "--out", str(out)]
+    assert run(command) == (status != "passed")
+    (line,) = read_results([out])
+    assert (line.status, line.rounds) == (status, rounds)
+    assert (line.median_us is not None) == (status == "passed")
 
 
 WRONG_EPSILON = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -103,6 +104,7 @@ def test_processes_that_rest_end_only_where_memory_is_short(
     def free_memory(device: str, done: list[Any]) -> list[str]:
         work.reset_mock()
         evaluation = Mock(options=Mock(device=device))
+        evaluation._make_room = partial(Evaluation._make_room, evaluation)
         Evaluation._free_memory(evaluation, run, done, work.spawner)
         return [name for name, _, _ in work.mock_calls]
 
