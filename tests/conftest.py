@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from solscope.readers.kineto_core import native_scanner
+from tests.memory import MEMORY, has_room
 
 # The same examples in every run, so that what fails can be run again: few by default, many in
 # `make test-long`. Look for others with HYPOTHESIS_PROFILE=default. No deadline: machines differ.
@@ -22,19 +22,13 @@ settings.register_profile("many", settings.get_profile("repeatable"), max_exampl
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
-MEMORY = Path("/dev/shm")
-"""A file system in memory, where there is one."""
-ROOM_BYTES = 4 << 30
-"""Free memory in it from which on tests write there; a run leaves about 150 MB."""
-
-
 def _write_in_memory() -> None:
     """Put the folders of tests where writing through to the disk takes no time.
 
     A store makes sure that what it wrote is on the disk. In a whole run, tests would wait for that
     for half a minute.
     """
-    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
+    if has_room():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
@@ -47,6 +41,29 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.read_once import install
 
         install()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with long tests in every process: those at the end are handed on, and must be short.
+
+    xdist gives each process an equal part of the list, and what is left at the end of one to others
+    that are done. A long test in that place would keep all others waiting.
+    """
+    processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if "long" in item.keywords:
+            files.setdefault(item.path, []).append(item)
+    parts: list[list[pytest.Item]] = [[] for _ in range(processes)]
+    for number, tests in enumerate(files.values()):
+        parts[number % processes] += tests
+    short = [item for item in items if "long" not in item.keywords]
+    for part in parts:
+        room = max(0, len(items) // processes - len(part))
+        part += short[:room]
+        del short[:room]
+    items[:] = [item for part in parts for item in part] + short
 
 
 def pytest_collection_finish() -> None:

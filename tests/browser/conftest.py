@@ -33,6 +33,7 @@ from solscope.pages.bench import bench_page
 from solscope.pages.comparison import comparison_page
 from solscope.pages.profile import profile_page
 from solscope.pages.selection import Page as Shown
+from tests.memory import has_room
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -57,8 +58,14 @@ def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium here: scripts/install-chromium installs it")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        # Where it may be small, Playwright has processes share memory through files on the disk.
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=FLAGS,
+            ignore_default_args=["--disable-dev-shm-usage"] if has_room() else None,
+        )
         yield browser
+        _IDLE.clear()
         browser.close()
 
 
@@ -122,19 +129,57 @@ class Problems(list[str]):
     """Errors and refused loads that a page reported."""
 
 
+_IDLE: list[Page] = []
+"""Pages that no test uses now."""
+
+
+def _new_page(browser: Browser) -> Page:
+    context = browser.new_context()
+    context.set_default_timeout(1000 * PATIENCE_S)
+    page = context.new_page()
+    if SLOW_PROCESSOR > 1:
+        session = context.new_cdp_session(page)
+        session.send("Emulation.setCPUThrottlingRate", {"rate": SLOW_PROCESSOR})
+    return page
+
+
+def _forget(page: Page) -> None:
+    """Leave a page as if it had not been used; it keeps listeners that a test does not take off."""
+    for other in page.context.pages:
+        if other is not page:
+            other.close()
+    page.evaluate("try { localStorage.clear(); sessionStorage.clear() } catch {}")
+    page.goto("about:blank")
+    page.mouse.move(0, 0)
+    session = page.context.new_cdp_session(page)
+    for request in ("Network.clearBrowserCache", "Page.resetNavigationHistory"):
+        session.send(request)
+    session.detach()
+    page.context.clear_cookies()
+
+
+@contextmanager
+def listening(page: Page, **handlers: Callable[[Any], None]) -> Iterator[None]:
+    """Call handlers, by the name of what happens on a page."""
+    for event, handler in handlers.items():
+        page.on(event, handler)  # type: ignore[call-overload]
+    yield
+    for event, handler in handlers.items():
+        page.remove_listener(event, handler)
+
+
 @contextmanager
 def watched(
     browser: Browser, *, width: int = 1440, height: int = 900, dark: bool = False
 ) -> Iterator[tuple[Page, Problems]]:
-    """A page that lists everything that goes wrong on it."""
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
-    )
-    context.set_default_timeout(1000 * PATIENCE_S)
-    page, problems = context.new_page(), Problems()
-    if SLOW_PROCESSOR > 1:
-        session = context.new_cdp_session(page)
-        session.send("Emulation.setCPUThrottlingRate", {"rate": SLOW_PROCESSOR})
+    """A page that lists everything that goes wrong on it.
+
+    It is the one of an earlier test that passed: a new one, with its process, whose script is
+    compiled again, takes three times as much CPU time until it shows something.
+    """
+    page, problems = _IDLE.pop() if _IDLE else _new_page(browser), Problems()
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(media="null", color_scheme="dark" if dark else "light")
 
     def on_console(message: ConsoleMessage) -> None:
         # That an answer was not used within seconds says how fast the machine is. That pages
@@ -151,14 +196,20 @@ def watched(
         problems.append(dialog.message)
         dialog.dismiss()
 
-    page.on("console", on_console)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("requestfailed", on_failed)
-    page.on("dialog", on_dialog)
     try:
-        yield page, problems
-    finally:
-        context.close()
+        with listening(
+            page,
+            console=on_console,
+            pageerror=lambda error: problems.append(str(error)),
+            requestfailed=on_failed,
+            dialog=on_dialog,
+        ):
+            yield page, problems
+    except BaseException:
+        page.context.close()
+        raise
+    _forget(page)
+    _IDLE.append(page)
 
 
 def drawn(page: Page) -> None:

@@ -7,6 +7,7 @@ import re
 import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.browser.conftest import (
     RESULTS,
     drawn,
     eventually,
+    listening,
     serving,
     settle,
     until,
@@ -116,8 +118,7 @@ def test_a_view_that_was_seen_before_asks_for_nothing(
     overview = json.load(urllib.request.urlopen(f"{everything}/api/overview"))
     a, b = (one["id"] for one in overview["profiles"])
     for visit in ("first", "second"):
-        with watched(browser) as (page, problems):
-            asked, waiting = questions_of(page)
+        with watched(browser) as (page, problems), questions_of(page) as (asked, waiting):
             page.goto(everything + path.format(a=a, b=b))
             page.wait_for_selector("main tbody td")
             drawn(page)
@@ -168,15 +169,15 @@ def test_a_page_asks_for_all_that_is_loaded_ahead(browser: Browser, tmp_path: Pa
     # A server of its own: what it has answered before is in the page, and not loaded ahead.
     with serving([*DEMOS, str(tmp_path), RESULTS]) as address:
         for path in paths:
-            with watched(browser) as (page, problems):
-                page.add_init_script(RECORD_FETCHES)
+            with watched(browser) as (page, problems), page.add_init_script(RECORD_FETCHES):
                 page.goto(address + path)
                 assert path == "/" or preloaded(page)
                 eventually(page, partial(unused, page), lambda left: not left)
                 assert problems == []
 
 
-def questions_of(page: Page) -> tuple[list[Request], set[Request]]:
+@contextmanager
+def questions_of(page: Page) -> Iterator[tuple[list[Request], set[Request]]]:
     """What the page asks the server, and what of it has no answer yet; both grow as it asks."""
     asked: list[Request] = []
     waiting: set[Request] = set()
@@ -191,10 +192,8 @@ def questions_of(page: Page) -> tuple[list[Request], set[Request]]:
     def on_answer(request: Request) -> None:
         waiting.discard(request)
 
-    page.on("request", on_request)
-    page.on("requestfinished", on_answer)
-    page.on("requestfailed", on_answer)
-    return asked, waiting
+    with listening(page, request=on_request, requestfinished=on_answer, requestfailed=on_answer):
+        yield asked, waiting
 
 
 @pytest.mark.reads_anew

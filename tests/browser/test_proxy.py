@@ -12,12 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Request, expect
 
 from solscope.web.app import Uploads, create_app
 from solscope.web.library import Library, profile_id
 from solscope.web.serve import Exposure, _server, listen
-from tests.browser.conftest import DEMOS, RESULTS, drawn, settle, watched
+from tests.browser.conftest import DEMOS, RESULTS, drawn, listening, settle, watched
 
 pytestmark = pytest.mark.browser
 ROOT = "/team/perf"
@@ -86,12 +86,17 @@ def _handler(behind: str, takes_off: bool) -> type[BaseHTTPRequestHandler]:
 @pytest.mark.parametrize("takes_off", [True, False], ids=["taken off", "passed on"])
 def test_all_works_below_a_path(browser: Browser, tmp_path: Path, takes_off: bool) -> None:
     sources = [*DEMOS, RESULTS]
-    with proxied(sources, tmp_path, takes_off) as host, watched(browser) as (page, problems):
-        outside: list[str] = []
-        page.on(
-            "request",
-            lambda one: None if one.url.startswith(host + ROOT) else outside.append(one.url),
-        )
+    outside: list[str] = []
+
+    def on_request(one: Request) -> None:
+        if not one.url.startswith(host + ROOT):
+            outside.append(one.url)
+
+    with (
+        proxied(sources, tmp_path, takes_off) as host,
+        watched(browser) as (page, problems),
+        listening(page, request=on_request),
+    ):
         page.goto(f"{host}{ROOT}/")
         page.get_by_role("link", name="vllm-b200").click()
         expect(page).to_have_url(f"{host}{ROOT}/profile/{profile_id(DEMOS[0])}")

@@ -22,7 +22,16 @@ from solscope.corpus.store import create_corpus
 from solscope.pages.ranks import ranks_pages
 from solscope.report.html import write_html
 from solscope.web.library import profile_id
-from tests.browser.conftest import DEMOS, RESULTS, demo_pages, drawn, eventually, serving, watched
+from tests.browser.conftest import (
+    DEMOS,
+    RESULTS,
+    demo_pages,
+    drawn,
+    eventually,
+    listening,
+    serving,
+    watched,
+)
 from tests.making import event, profile
 
 pytestmark = pytest.mark.browser
@@ -287,8 +296,10 @@ def look(browser: Browser, report: Path, address: str) -> LookAt:
     @cache
     def looked(view: str, dark: bool) -> Look:
         answers: list[Response] = []
-        with watched(browser, dark=dark) as (page, _):
-            page.on("response", lambda one: answers.append(one))
+        with (
+            watched(browser, dark=dark) as (page, _),
+            listening(page, response=lambda one: answers.append(one)),
+        ):
             opened(page, view, report, address)
             weight = sum(len(one.body()) for one in answers) if view in SERVED and not dark else 0
             return Look(

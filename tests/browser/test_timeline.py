@@ -17,6 +17,7 @@ from tests.browser.conftest import (
     DEMOS,
     drawn,
     eventually,
+    listening,
     serving,
     settle,
     standing,
@@ -218,9 +219,11 @@ def test_a_search_goes_from_event_to_event(browser: Browser, report: str, addres
 def test_the_dashboard_asks_for_single_events_when_one_looks_closer(
     browser: Browser, address: str
 ) -> None:
-    with watched(browser) as (page, problems):
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+    asked: list[str] = []
+    with (
+        watched(browser) as (page, problems),
+        listening(page, request=lambda request: asked.append(request.url)),
+    ):
         open_first(page, address)
         assert not page.evaluate(f"{STATE}.timeline.complete")
         page.evaluate(f"{STATE}.show(40e6, 41e6)")
