@@ -239,12 +239,6 @@ class InputSets:
         }
         self._prints[index] = now, prints
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of one set."""
-        first = self.specs[0].values()
-        return sum(item.bytes for item in first if isinstance(item, TensorInput))
-
 
 def _is_tensor(value: Any) -> bool:
     import torch

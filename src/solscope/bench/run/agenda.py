@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -20,7 +21,7 @@ from solscope.bench.run.correctness import Checked
 from solscope.bench.run.failures import OWN_FAILURE
 from solscope.bench.run.reference import CPU_EFFORT, Effort
 from solscope.bench.run.timing import Plan
-from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, scaled, workloads
+from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal, scaled, workloads
 from solscope.errors import UsageError
 from solscope.operators import operator as find_operator
 from solscope.operators.base import Operator
@@ -90,6 +91,9 @@ class OperatorRun:
     operator: Operator
     shapes: list[Workload]
     candidates: list[Candidate]
+    rehearsed: list[dict[str, Any]]
+    """Sizes that a compiler sees first. They do not depend on what is left to be done: kernels that
+    it makes for them are those of later sizes."""
     checked: dict[str, Checked] = field(default_factory=dict)
 
 
@@ -172,7 +176,7 @@ class Agenda:
             candidates = [c for c in run.candidates if any(self.due(c, s) for s in run.shapes)]
             shapes = [s for s in run.shapes if any(self.due(c, s) for c in candidates)]
             if shapes:
-                left.append(OperatorRun(run.operator, shapes, candidates, run.checked))
+                left.append(replace(run, shapes=shapes, candidates=candidates))
         return left
 
     def waves(self, runs: Sequence[OperatorRun]) -> Iterator[list[OperatorRun]]:
@@ -203,10 +207,10 @@ class Agenda:
             unknown = [pair for pair in pairs if self._key(*pair) not in self._near]
             self._has_times = self._has_times or len(unknown) < len(pairs)
             self.untimed.update(c.name for c, s in unknown if self._key(c, s) not in self._done)
-        run = OperatorRun(operator, [], candidates)
-        run.shapes = [
-            shape for shape in map(self._scaled(operator), shapes) if self._fits(run, shape)
-        ]
+        all_of = [self._scaled(operator)(shape) for shape in shapes]
+        small = [one for one in all_of if operator.cost(one.axes).bytes <= self._limit()]
+        run = OperatorRun(operator, [], candidates, rehearsal(operator, small))
+        run.shapes = [shape for shape in all_of if self._fits(run, shape)]
         return run
 
     def _scaled(self, operator: Operator) -> Callable[[Workload], Workload]:

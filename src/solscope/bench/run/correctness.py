@@ -39,7 +39,7 @@ from solscope.bench.worker.messages import (
     ValueInput,
 )
 from solscope.bench.worker.outputs import is_out_of_memory
-from solscope.bench.workloads import Case, Workload, beside, larger, rehearsal
+from solscope.bench.workloads import Case, Workload, beside, larger
 from solscope.operators.base import Operator
 from solscope.operators.task import Variant
 
@@ -151,6 +151,7 @@ class OperatorCheck:
     def run(
         self,
         shapes: Sequence[Workload],
+        rehearsed: Sequence[dict[str, Any]],
         effort: Effort,
         progress: Progress,
         *,
@@ -159,7 +160,7 @@ class OperatorCheck:
     ) -> None:
         """Check every shape while there is time, after extra cases near the smallest one."""
         compiled = [slot for slot in self._standing() if slot.candidate.solution.about.compile]
-        for axes in rehearsal(self.operator, shapes) if compiled else ():
+        for axes in rehearsed if compiled else ():
             progress(f"{self.operator.name}: compiling")
             self._rehearse(compiled, axes)
         self.prepared = time.monotonic()

@@ -33,7 +33,7 @@ from solscope.bench.run.machine import describe_run, device_name
 from solscope.bench.run.sensors import BUSY_PCT, Watch
 from solscope.bench.run.timing import Measured, OperatorTiming
 from solscope.bench.worker.isolation import set_dumpable
-from solscope.bench.workloads import Workload, rehearsal
+from solscope.bench.workloads import Workload
 from solscope.errors import UsageError
 from solscope.hardware import Hardware, find, match_device, with_measured
 from solscope.operators.host_warnings import ignore_host_warnings
@@ -215,6 +215,7 @@ class Evaluation:
             stage.build()
             stage.run(
                 run.shapes,
+                run.rehearsed,
                 self.options.effort,
                 self.progress,
                 in_time=lambda: time.monotonic() < end,
@@ -288,7 +289,7 @@ class Evaluation:
             ]
             stage = OperatorTiming(run.operator, slots, pair)
             try:
-                stage.start(rehearsal(run.operator, run.shapes))
+                stage.start(run.rehearsed)
             except EVALUATOR_ERRORS as error:
                 self.progress(f"{run.operator.name}: {error}")
         return stage

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from solscope.bench.base import SETS, Timing
@@ -41,8 +42,8 @@ from solscope.bench.worker.messages import (
 from solscope.operators.base import Operator
 from solscope.operators.task import Task
 
-SET_BYTES_TO_WARM_TOGETHER = 1 << 30
-"""Compiled processes warm up at the same time where one set of inputs is smaller than this."""
+CHOICES = "*.best_config"
+"""Files in which torch.compile remembers which version of a kernel was the fastest."""
 MAX_REFERENCES_S = 0.25
 """Beyond this much time for references, the remaining sets are timed without being checked."""
 
@@ -164,11 +165,19 @@ class OperatorTiming:
         close([slot for group in self.slots for slot in group])
 
     def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
-        """Bring every process to where it can be timed, all at once; some compile on shapes."""
+        """Bring every process to where it can be timed, all at once, after some have compiled."""
+        self._compile(rehearsed)
         slots = [slot for group in self.slots for slot in group]
         with ThreadPoolExecutor(max_workers=len(slots)) as pool:
             list(pool.map(self._rehearse, slots))
-        compiled = [slot for slot in slots if slot.candidate.solution.about.compile]
+
+    def _compile(self, rehearsed: Sequence[dict[str, Any]]) -> None:
+        """Let torch.compile fill its cache, in processes that end: others use the GPU meanwhile.
+
+        It also chooses between versions of a kernel by timing them. Those that are timed find the
+        code in the cache, and choose alone.
+        """
+        compiled = [slot for slot in self.slots[0] if slot.candidate.solution.about.compile]
         for axes in rehearsed if compiled else ():
             sets = InputSets(self.arenas["inputs"], self.task)
             sets.draw(axes, 1)
@@ -180,6 +189,7 @@ class OperatorTiming:
             ]
             for request in requests:
                 self._ask_all(compiled, request, by_candidate)
+        close(compiled)
 
     def _rehearse(self, slot: WorkerSlot) -> None:
         try:
@@ -277,18 +287,13 @@ class OperatorTiming:
     def _warm(
         self, slots: Sequence[WorkerSlot], sets: InputSets, by_candidate: dict[str, Measured]
     ) -> None:
-        """Run every process on the present values.
+        """Run every process on the present values, one by one.
 
-        Those that torch compiles do so at the same time, which takes the host alone. Others may
-        choose among their kernels by timing them: one by one, so that nothing disturbs the choice.
+        Many choose among their kernels by timing them: nothing must disturb the choice.
         """
-        small = sets.bytes < SET_BYTES_TO_WARM_TOGETHER
-        together: list[WorkerSlot] = []
-        alone: list[WorkerSlot] = []
         for slot in slots:
-            compiled = slot.candidate.solution.about.compile
-            (together if small and compiled else alone).append(slot)
-        for group in [together, *([slot] for slot in alone)]:
+            if slot.candidate.solution.about.compile and slot.compiler_cache is not None:
+                _forget_choices(slot.compiler_cache)  # of other processes: each makes its own
             requests: list[Request[Any]] = [
                 BindInputs(sets.specs),
                 SaveInputs(),
@@ -297,7 +302,7 @@ class OperatorTiming:
                 TrimMemory(),
             ]
             for request in requests:
-                self._ask_all(group, request, by_candidate)
+                self._ask_all([slot], request, by_candidate)
 
     def _ask_all(
         self, slots: Sequence[WorkerSlot], request: Request[Any], by_candidate: dict[str, Measured]
@@ -360,6 +365,11 @@ class OperatorTiming:
             changed = sets.changed(index)
             if changed:
                 measured.verdict.fail("mutated_input", f"changed its input {', '.join(changed)}")
+
+
+def _forget_choices(cache: Path) -> None:
+    for file in cache.rglob(CHOICES):
+        file.unlink(missing_ok=True)
 
 
 def _require_put_back(trial: Trial) -> None:

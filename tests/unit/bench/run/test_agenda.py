@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("torch")
@@ -80,6 +81,24 @@ def test_only_what_no_earlier_run_has_is_due(tmp_path: Path) -> None:
     assert (agenda.work(runs), agenda.work(runs[:1])) == (3, 1)
     agenda = Agenda(replace(again, check_only=False), "cpu", None, lambda _: None)
     assert agenda.work(agenda.runs(tmp_path / "copies")) == 4, "what was checked is not timed yet"
+
+
+@WARM
+def test_a_compiler_sees_the_same_sizes_first_whatever_is_left_to_be_done(tmp_path: Path) -> None:
+    solution = find_solution("torch-eager")
+    whole = options(solution, operators=["rms_norm"], scale=1.0, shapes="all", check_only=True)
+    (run,) = Agenda(whole, "cpu", None, lambda _: None).runs(tmp_path / "copies")
+    assert len(run.rehearsed) > 1
+    (done,) = evaluate(replace(options(solution), **ONE))  # type: ignore[arg-type]
+    out = tmp_path / "r.jsonl"
+    smallest = [shape.shape for shape in run.shapes if shape.axes in run.rehearsed]
+    for shape in smallest:
+        known = {"shape": shape, "scale": 1.0, "digest": "", "run_digest": ""}
+        append_result(out, msgspec.structs.replace(done, **known))
+    again = replace(whole, out=out, resume=True)
+    (left,) = Agenda(again, "cpu", None, lambda _: None).runs(tmp_path / "copies")
+    assert {one.shape for one in left.shapes}.isdisjoint(smallest)
+    assert left.rehearsed == run.rehearsed
 
 
 def test_waves_hold_so_many_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

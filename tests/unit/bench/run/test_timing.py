@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
@@ -43,20 +44,30 @@ def test_sizes_that_a_draw_decides_are_those_of_the_draws_that_are_timed() -> No
         arena.close()
 
 
-def test_processes_that_may_tune_warm_up_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_may_tune_warm_up_alone_and_choose_for_themselves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     one = operator("rms_norm")
     assert one.task is not None
+    code, choice = tmp_path / "ab" / "kernel.py", tmp_path / "ab" / "kernel.best_config"
+    code.parent.mkdir()
+    code.touch()
+    choice.touch()
     names = ["torch-compile", "fla", "torch-compile", "liger"]
     slots = [MagicMock(shown=()) for _ in names]
     for number, (name, slot) in enumerate(zip(names, slots, strict=True)):
         slot.candidate.solution = find_solution(name)
         slot.candidate.key = f"{name} {number}"
         slot.ask.return_value = SetupTimes()
+        slot.compiler_cache = tmp_path
     asked = []
 
     def ask_all(group: list[Mock], request: Request[Any]) -> list[tuple[Mock, Done]]:
         if isinstance(request, CallSets):
             asked.append([slot.candidate.key for slot in group])
+            assert code.exists()
+            assert choice.exists() == ("torch-compile" not in asked[-1][0])
+            choice.touch()
         return [(slot, Done()) for slot in group]
 
     monkeypatch.setattr("solscope.bench.run.timing.ask_all", ask_all)
@@ -65,12 +76,43 @@ def test_processes_that_may_tune_warm_up_alone(monkeypatch: pytest.MonkeyPatch) 
     keys = {slot.candidate.key for slot in slots}
     axes = {"tokens": 4, "hidden": 8}
     stage.run(axes, keys, Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
-    compiled = ["torch-compile 0", "torch-compile 2"]
-    assert [group for group in asked if group] == [compiled, ["fla 1"], ["liger 3"]]
-    asked.clear()
-    monkeypatch.setattr("solscope.bench.run.timing.SET_BYTES_TO_WARM_TOGETHER", 0)
-    stage.run(axes, keys, Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
-    assert sorted(group for group in asked if group) == sorted([key] for key in keys)
+    assert asked == [["torch-compile 0"], ["fla 1"], ["torch-compile 2"], ["liger 3"]]
+    for arena in arenas.values():
+        arena.close()
+
+
+def test_what_compiles_beside_other_work_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process of each candidate fills the cache and ends; those that are timed are new."""
+    events: list[tuple[str, str]] = []
+
+    def slot(name: str, restart: int) -> Any:
+        made = MagicMock()
+        made.candidate.solution = find_solution(name)
+        made.candidate.key = name
+        made.name = f"{name} {restart}"
+        made.ask.side_effect = lambda request, **_: events.append(
+            (type(request).__name__, made.name)
+        )
+        return made
+
+    def ask_all(group: list[Any], request: Request[Any]) -> list[tuple[Any, Done]]:
+        events.extend((type(request).__name__, slot.name) for slot in group)
+        return [(slot, Done()) for slot in group]
+
+    def close(group: list[Any]) -> None:
+        events.extend(("close", slot.name) for slot in group)
+
+    monkeypatch.setattr("solscope.bench.run.timing.ask_all", ask_all)
+    monkeypatch.setattr("solscope.bench.run.timing.close", close)
+    slots = [[slot(name, restart) for name in ("torch-compile", "liger")] for restart in range(2)]
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(operator("rms_norm"), slots, arenas)
+    stage.start([{"tokens": 2, "hidden": 8}])
+    compiled = [(what, "torch-compile 0") for what in ("BindInputs", "CallSets", "FreeShape")]
+    assert events[:4] == [*compiled, ("close", "torch-compile 0")]
+    assert sorted(events[4:]) == sorted(
+        ("StartProfiler", one.name) for group in slots for one in group
+    )
     for arena in arenas.values():
         arena.close()
 
