@@ -288,11 +288,15 @@ class Evaluation:
                 for _ in range(self.options.restarts)
             ]
             stage = OperatorTiming(run.operator, slots, pair)
-            try:
-                stage.start(run.rehearsed)
-            except EVALUATOR_ERRORS as error:
-                self.progress(f"{run.operator.name}: {error}")
+            self._prepare(run, partial(stage.start, run.rehearsed))
         return stage
+
+    def _prepare(self, run: OperatorRun, prepare: Callable[[], None]) -> None:
+        """Bring processes to where they can be timed; what fails is told at the first shape."""
+        try:
+            prepare()
+        except EVALUATOR_ERRORS as error:
+            self.progress(f"{run.operator.name}: {error}")
 
     def _time(
         self,
@@ -309,6 +313,7 @@ class Evaluation:
         """
         pair["inputs"].reserve(int(min(1.2 * SETS * _largest(run), ARENA_BYTES)))
         stage.use(pair)
+        self._prepare(run, stage.be_ready)
         for shape in run.shapes:
             due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
             if due and time.monotonic() < end:

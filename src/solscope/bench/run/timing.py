@@ -167,9 +167,13 @@ class OperatorTiming:
     def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
         """Bring every process to where it can be timed, all at once, after some have compiled."""
         self._compile(rehearsed)
-        slots = [slot for group in self.slots for slot in group]
-        with ThreadPoolExecutor(max_workers=len(slots)) as pool:
-            list(pool.map(self._rehearse, slots))
+        self.be_ready()
+
+    def be_ready(self) -> None:
+        """Start what is not alive: all processes, or those that were ended to make room."""
+        ended = [slot for group in self.slots for slot in group if not slot.alive]
+        with ThreadPoolExecutor(max_workers=max(1, len(ended))) as pool:
+            list(pool.map(self._rehearse, ended))
 
     def _compile(self, rehearsed: Sequence[dict[str, Any]]) -> None:
         """Let torch.compile fill its cache, in processes that end: others use the GPU meanwhile.

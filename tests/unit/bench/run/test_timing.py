@@ -89,6 +89,7 @@ def test_what_compiles_beside_other_work_is_not_timed(monkeypatch: pytest.Monkey
         made = MagicMock()
         made.candidate.solution = find_solution(name)
         made.candidate.key = name
+        made.alive = False
         made.name = f"{name} {restart}"
         made.ask.side_effect = lambda request, **_: events.append(
             (type(request).__name__, made.name)
@@ -113,6 +114,11 @@ def test_what_compiles_beside_other_work_is_not_timed(monkeypatch: pytest.Monkey
     assert sorted(events[4:]) == sorted(
         ("StartProfiler", one.name) for group in slots for one in group
     )
+    for one in (*slots[0], slots[1][1]):
+        one.alive = True
+    events.clear()
+    stage.be_ready()
+    assert events == [("StartProfiler", "torch-compile 1")], "what was ended to make room"
     for arena in arenas.values():
         arena.close()
 
