@@ -98,6 +98,8 @@ class Worker:
     """Which generation of each arena this worker has mapped."""
     ending: bool = False
     """Dismissed, but nobody waited for its end yet."""
+    busy: bool = False
+    """Whether it has yet to answer: until then it would not see another request."""
 
     def await_ready(self, timeout_s: float) -> bool:
         """Wait until it has started; false when it ended instead."""
@@ -119,10 +121,12 @@ class Worker:
                 data = data[os.write(self.target, data) :]
         except BrokenPipeError:
             raise self.dead() from None
+        self.busy = True
 
     def answer(self, request: Request[R], timeout_s: float) -> R:
         """The reply to a request that was posted; else WorkerFailed."""
         message = self._line(timeout_s)
+        self.busy = False
         if message.get("number") != self._number:
             self.kill()
             raise WorkerFailed("cheating", "a reply that was not asked for", dead=True)

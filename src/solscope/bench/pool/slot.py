@@ -244,13 +244,17 @@ def ask_all(
 
 
 def leave(slots: Sequence[WorkerSlot]) -> list[Worker]:
-    """Let all live workers free their memory at the same time; returns those still alive."""
+    """Let all live workers free their memory at the same time; returns those still alive.
+
+    Not those that have yet to answer, as when a run is interrupted: they may hang.
+    """
     leaving = [slot._worker for slot in slots if slot._worker is not None and slot._worker.alive]
-    for worker in leaving:
+    idle = [worker for worker in leaving if not worker.busy]
+    for worker in idle:
         with contextlib.suppress(WorkerFailed):
             worker.post(ReleaseAll())
     end = time.monotonic() + RELEASE_TIMEOUT_S
-    for worker in leaving:
+    for worker in idle:
         if worker.alive:
             with contextlib.suppress(WorkerFailed):
                 worker.answer(ReleaseAll(), max(0.0, end - time.monotonic()))

@@ -10,10 +10,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from solscope.bench.pool.process import Worker
+from solscope.bench.pool.slot import leave
+from solscope.bench.worker.messages import Answer, Asked, Done, DropOutputs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 PARENT = """
@@ -83,3 +88,22 @@ def test_what_a_worker_left_stops_and_ends_with_it(worker: tuple[Worker, int]) -
     assert until(left, "R")
     one.signal()
     assert until(left, "gone Z X")
+
+
+def test_one_that_has_yet_to_answer_is_not_asked_to_leave(worker: tuple[Worker, int]) -> None:
+    """It may hang: a run that is interrupted would wait for it."""
+    one, _ = worker
+    requests, replies = os.pipe(), os.pipe()
+    one.source, one.target = replies[0], requests[1]
+    one.post(DropOutputs())
+    asked = msgspec.json.decode(os.read(requests[0], 1 << 16), type=Asked)
+    slot: Any = Mock(_worker=one)
+    assert leave([slot]) == [one]
+    os.set_blocking(requests[0], False)
+    with pytest.raises(BlockingIOError):
+        os.read(requests[0], 1)
+    os.write(replies[1], msgspec.json.encode(Answer(asked.number, [], [], result=Done())) + b"\n")
+    one.answer(DropOutputs(), 10.0)
+    assert not one.busy
+    for descriptor in (*requests, *replies):
+        os.close(descriptor)
