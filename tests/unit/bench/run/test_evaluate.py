@@ -133,6 +133,26 @@ def test_extra_cases_without_memory_are_told(
     assert "other parameters and lengths" in line["declined"]
 
 
+ONE_BUFFER = """
+import torch
+buffers = {}
+def run(x, weight, eps):
+    out = buffers.setdefault(x.shape, torch.empty_like(x))
+    out.copy_(torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps))
+    return out
+"""
+
+
+def test_one_buffer_for_all_calls_is_called_that(tmp_path: Path) -> None:
+    (tmp_path / "rms_norm.py").write_text(ONE_BUFFER)
+    out = tmp_path / "r.jsonl"
+    command = ["bench", "run", "--solution", str(tmp_path), "--op", "rms_norm", "--shapes", "top1"]
+    assert run([*command, *TIMED, "--restarts", "1", "--extra", "0", "--out", str(out)]) == 1
+    (line,) = read_results([out])
+    assert line.status == "wrong_numbers"
+    assert "as one buffer does: return new tensors" in (line.reason or "")
+
+
 OUT_OF_MEMORY_AT_FIRST = """
 import torch
 left = LEFT
