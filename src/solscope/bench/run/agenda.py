@@ -94,6 +94,8 @@ class OperatorRun:
     rehearsed: list[dict[str, Any]]
     """Sizes that a compiler sees first. They do not depend on what is left to be done: kernels that
     it makes for them are those of later sizes."""
+    heaviest: dict[str, Any]
+    """Sizes on which kernels are chosen that are chosen once, whatever is left to be done."""
     checked: dict[str, Checked] = field(default_factory=dict)
 
 
@@ -209,7 +211,8 @@ class Agenda:
             self.untimed.update(c.name for c, s in unknown if self._key(c, s) not in self._done)
         all_of = [self._scaled(operator)(shape) for shape in shapes]
         small = [one for one in all_of if operator.cost(one.axes).bytes <= self._limit()]
-        run = OperatorRun(operator, [], candidates, rehearsal(operator, small))
+        heaviest = small[0].axes if small else {}
+        run = OperatorRun(operator, [], candidates, rehearsal(operator, small), heaviest)
         run.shapes = [shape for shape in all_of if self._fits(run, shape)]
         return run
 

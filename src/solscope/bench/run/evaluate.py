@@ -314,6 +314,9 @@ class Evaluation:
         pair["inputs"].reserve(int(min(1.2 * SETS * _largest(run), ARENA_BYTES)))
         stage.use(pair)
         self._prepare(run, stage.be_ready)
+        others = self._not_due_on_the_heaviest(run)
+        if others and time.monotonic() < end:
+            self._prepare(run, partial(stage.warm_up, run.heaviest, others))
         for shape in run.shapes:
             due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
             if due and time.monotonic() < end:
@@ -324,6 +327,15 @@ class Evaluation:
                     make_room()
                     self._time_shape(run, stage, shape, lacking, watch, again=False)
         stage.rest()
+
+    def _not_due_on_the_heaviest(self, run: OperatorRun) -> set[str]:
+        """Candidates that are timed on other shapes alone."""
+        heaviest = [shape for shape in run.shapes if shape.axes == run.heaviest]
+        return {
+            candidate.key
+            for candidate in self._standing(run)
+            if not any(self._due(run, candidate, shape) for shape in heaviest)
+        }
 
     def _due(self, run: OperatorRun, candidate: Candidate, shape: Workload) -> bool:
         checked = run.checked[candidate.key]

@@ -207,6 +207,16 @@ class OperatorTiming:
         for slot in (slot for group in self.slots for slot in group):
             slot.arenas = arenas
 
+    def warm_up(self, axes: dict[str, Any], keys: set[str]) -> None:
+        """Run candidates on sizes that are not timed: some choose a kernel once for all sizes."""
+        slots = [slot for group in self.slots for slot in group if slot.candidate.key in keys]
+        sets = InputSets(self.arenas["inputs"], self.task)
+        sets.draw(axes, SETS)
+        self._free_memory(axes)
+        self._warm(slots, sets, {slot.candidate.key: Measured() for slot in slots})
+        for slot in slots:
+            slot.clean_up(FreeShape())
+
     def run(
         self, axes: dict[str, Any], hashes: set[str], plan: Plan, effort: Effort, sample: Sample
     ) -> dict[str, Measured]:

@@ -99,6 +99,7 @@ def test_a_compiler_sees_the_same_sizes_first_whatever_is_left_to_be_done(tmp_pa
     (left,) = Agenda(again, "cpu", None, lambda _: None).runs(tmp_path / "copies")
     assert {one.shape for one in left.shapes}.isdisjoint(smallest)
     assert left.rehearsed == run.rehearsed
+    assert left.heaviest == run.heaviest == run.shapes[0].axes
 
 
 def test_waves_hold_so_many_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,35 @@ def test_extra_cases_without_memory_are_told(
     assert "other parameters and lengths" in line["declined"]
 
 
+CHOOSES_ONCE = """
+import pathlib, torch
+def run(x, weight, eps):
+    with pathlib.Path(FILE).open("a") as file:
+        file.write(f"{len(x)} ")
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
+"""
+
+
+def test_what_chooses_a_kernel_once_chooses_on_the_heaviest_shape(tmp_path: Path) -> None:
+    """Also where an earlier run has it, so that a resumed run times the same kernels."""
+    seen, out = tmp_path / "seen.txt", tmp_path / "r.jsonl"
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "rms_norm.py").write_text(CHOOSES_ONCE.replace("FILE", repr(str(seen))))
+    command = ["bench", "run", "--solution", str(folder), "--op", "rms_norm", "--device", "cpu"]
+    command += ["--extra", "0", "--rounds", "1", "--restarts", "1", "--seconds-per-shape", "0.01"]
+    command += ["--resume", "--out", str(out), "--scale", "0.01", "--shapes"]
+    assert run([*command, "52"]) == 0
+    (heaviest,) = read_results([out])
+    assert run([*command, "52,45"]) == 0
+    _, light = read_results([out])
+    calls = [int(rows) for rows in seen.read_text().split()]
+    checked = calls.index(light.axes["tokens"])
+    timed = calls.index(heaviest.axes["tokens"], checked)
+    assert calls[timed - 1] == calls[checked] == light.axes["tokens"]
+    assert calls[-1] == light.axes["tokens"]
+
+
 ONE_BUFFER = """
 import torch
 buffers = {}
