@@ -59,13 +59,17 @@ def test_profiles_of_every_format_give_the_same_answers(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_recordings_of_every_folder_give_the_same_answers(tmp_path: Path) -> None:
-    """The smallest and the largest of each format: files of one folder are much alike."""
+    """The smallest and the largest of each format: files of one folder are much alike.
+
+    So are runs of several ranks, each of which has a folder of its own below one.
+    """
     if not SHARED.is_dir():
         pytest.skip("the recordings are not here")
-    kinds: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    kinds: dict[tuple[str, ...], list[Path]] = defaultdict(list)
     for path in SHARED.rglob("*"):
         if path.name.endswith(SUFFIXES) and ".metrics." not in path.name:
-            kinds[path.parent, path.name.partition(".")[2]].append(path)
+            folders = path.relative_to(SHARED).parent.parts[:2]
+            kinds[(*folders, path.name.partition(".")[2])].append(path)
     ends = [{f(paths, key=_size) for f in (min, max)} for paths in kinds.values()]
     check(sorted({str(path) for pair in ends for path in pair}), tmp_path)
 
