@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 CACHED_BYTES = 24 << 30
 """Memory that the evaluator may hold for later tensors."""
@@ -33,30 +33,43 @@ class MemoryBudget:
     """Memory of the device, handed out to operators that are checked at the same time."""
 
     def __init__(self, total: float) -> None:
-        self._total = self._left = total
+        self.is_shared = math.isfinite(total)
+        """Whether one who runs out of memory may have lacked what others had."""
+        self._total = math.floor(total) if self.is_shared else total
+        self._taken: float = 0
+        self._claims = 0
+        """Who waits for all of it, or has it."""
         self._changed = threading.Condition()
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether one who runs out of memory may have lacked what others had."""
-        return math.isfinite(self._total)
-
-    def of(self, size: float) -> AbstractContextManager[None]:
-        """Wait until a shape that moves `size` bytes has room for copies and references."""
-        return self._take(min(MEMORY_PER_MOVED_BYTE * size, self._total))
-
-    def all(self) -> AbstractContextManager[None]:
-        """Wait until nobody else has any; where there is enough for all, this is one of them."""
-        return self._take(self._total) if self.is_shared else nullcontext()
-
     @contextmanager
-    def _take(self, need: float) -> Iterator[None]:
+    def of(self, size: float) -> Iterator[None]:
+        """Wait until a shape that moves `size` bytes has room for copies and references."""
+        need = math.ceil(min(MEMORY_PER_MOVED_BYTE * size, self._total))
         with self._changed:
-            self._changed.wait_for(lambda: self._left >= need)
-            self._left -= need
+            self._changed.wait_for(lambda: not self._claims and self._taken + need <= self._total)
+            self._taken += need
         try:
             yield
         finally:
             with self._changed:
-                self._left += need
+                self._taken -= need
+                self._changed.notify_all()
+
+    @contextmanager
+    def all(self) -> Iterator[None]:
+        """Wait until nobody else has any; who comes later waits."""
+        with self._changed:
+            self._claims += 1
+            try:
+                self._changed.wait_for(lambda: self._taken == 0)
+            except BaseException:
+                self._claims -= 1
+                raise
+            self._taken = math.inf
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken = 0
+                self._claims -= 1
                 self._changed.notify_all()

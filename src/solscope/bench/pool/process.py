@@ -277,10 +277,14 @@ def _descendants(pid: int) -> list[int]:
     A worker also adopts those that their own parents left (`worker/fork_server.py`).
     """
     pids: list[int] = []
-    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/task") as threads:
-        for thread in threads:
-            for child in _children(thread.path):
-                pids += [child, *_descendants(child)]
+    waiting = [pid]
+    while waiting:  # one open folder at a time, however deep they are
+        found: list[int] = []
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{waiting.pop()}/task") as threads:
+            for thread in threads:
+                found += _children(thread.path)
+        pids += found
+        waiting += found
     return pids
 
 

@@ -38,6 +38,8 @@ class Verdict:
     calls: int = 0
     no_room: bool = False
     """Whether the evaluator itself ran out of memory."""
+    more: bool = False
+    """Whether something else was found after the failure."""
 
     @property
     def ok(self) -> bool:
@@ -46,7 +48,7 @@ class Verdict:
     @property
     def lacks_memory(self) -> bool:
         """Whether it may be another one when less of the device's memory is in use."""
-        return self.no_room or self.status == "oom"
+        return (self.no_room or self.status == "oom") and not self.more
 
     def fail(self, status: Status, reason: str) -> None:
         """Note a failure; the first one stays. The reason may quote a worker."""
@@ -56,7 +58,7 @@ class Verdict:
     def fail_too(self, status: Status, reason: str) -> None:
         """Note a failure that may explain, or go with, one that was noted before."""
         if not self.ok:
-            self.reason = f"{self.reason}; {reason}"
+            self.reason, self.more = f"{self.reason}; {reason}", True
         self.fail(status, reason)
 
 

@@ -7,6 +7,7 @@ and after, and twins of a draw with one row changed must give the twins' answers
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 import time
@@ -162,7 +163,11 @@ class OperatorCheck:
         compiled = [slot for slot in self._standing() if slot.candidate.solution.about.compile]
         for axes in rehearsed if compiled else ():
             progress(f"{self.operator.name}: compiling")
-            self._rehearse(compiled, axes)
+            with (
+                self.memory_budget.of(self.operator.cost(axes).bytes),
+                contextlib.suppress(*EVALUATOR_ERRORS),  # what fails will fail again when checked
+            ):
+                self._rehearse(compiled, axes)
         self.prepared = time.monotonic()
         for case in () if self.extra_cases_done else extra_cases(self.operator, shapes, effort):
             progress(f"{self.operator.name}: {case.label}")
@@ -184,7 +189,7 @@ class OperatorCheck:
             with self.memory_budget.of(self.operator.cost(shape.axes).bytes):
                 self._try(shape, slots, effort)
             lacking = [slot for slot in slots if self._verdict(slot, shape).lacks_memory]
-            if lacking and self.memory_budget.is_shared:
+            if lacking and self.memory_budget.is_shared and in_time():
                 progress(f"{self.operator.name} shape {shape.shape}: again, with more memory")
                 self._try_alone(shape, lacking, effort)
 
@@ -204,7 +209,10 @@ class OperatorCheck:
             self._try(shape, slots, effort)
 
     def _verdict(self, slot: WorkerSlot, shape: Workload) -> Verdict:
-        return self.found[slot.candidate.key].verdict(shape.shape)
+        return self._found(slot).verdict(shape.shape)
+
+    def _found(self, slot: WorkerSlot) -> Checked:
+        return self.found[slot.candidate.key]
 
     def _rehearse(self, slots: Sequence[WorkerSlot], axes: dict[str, Any]) -> None:
         """Let candidates compile for sizes that vary; what fails will fail again when checked."""
@@ -293,8 +301,8 @@ class OperatorCheck:
     ) -> Sequence[WorkerSlot]:
         """Let candidates compile for a shape at the same time, on values that are not judged.
 
-        Those that may go on are left. But for cheating, failures do not count:
-        others used the memory and the inputs meanwhile. It fails again alone, or it does not.
+        Those that may go on are left. But for cheating and hanging too often, failures do not
+        count: others used the memory and the inputs meanwhile. It fails again alone, or does not.
         Large shapes would not fit so often.
         """
         compiling = any(slot.candidate.solution.about.compiles for slot in slots)
@@ -307,7 +315,7 @@ class OperatorCheck:
             if not is_out_of_memory(error, _torch()):
                 raise
             return slots  # the first draw that is judged will say so
-        asked, cheats = slots, set()
+        asked, ended = slots, set()
         requests: list[Request[Any]] = [
             BindInputs(sets.specs),
             CallSets([0], keep=False),
@@ -321,20 +329,24 @@ class OperatorCheck:
             for slot, reply in replies:
                 if not isinstance(reply, WorkerFailed):
                     continue
-                self.found[slot.candidate.key].timeouts += reply.status == "timeout"
-                if reply.status == "cheating":
-                    self._note(slot, shape, Verdict("cheating", reply.reason), sets, "none")
-                    cheats.add(slot.candidate.key)
+                verdict, checked = Verdict(reply.status, reply.reason), self._found(slot)
+                if reply.status == "cheating" or (
+                    reply.status == "timeout" and checked.timeouts + 1 >= MAX_TIMEOUTS
+                ):
+                    self._note(slot, shape, verdict, sets, "none")
+                    ended.add(slot.candidate.key)
+                else:
+                    checked.timeouts += reply.status == "timeout"
         for slot in slots:
             slot.pause()
-        return [slot for slot in slots if slot.candidate.key not in cheats]
+        return [slot for slot in slots if slot.candidate.key not in ended]
 
     def _note(
         self, slot: WorkerSlot, shape: Workload, verdict: Verdict, sets: InputSets, reference: str
     ) -> None:
         checked = self.found[slot.candidate.key]
         checked.timeouts += verdict.status == "timeout"
-        if checked.timeouts >= MAX_TIMEOUTS:
+        if verdict.status == "timeout" and checked.timeouts >= MAX_TIMEOUTS:
             checked.everywhere = verdict
         before = checked.verdicts.get(shape.shape)
         if before is not None:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from solscope.bench.base import SETS, ShapeResult, Status
 from solscope.bench.pool.arena import Arena, Arenas
@@ -291,12 +291,14 @@ class Evaluation:
             self._prepare(run, partial(stage.start, run.rehearsed))
         return stage
 
-    def _prepare(self, run: OperatorRun, prepare: Callable[[], None]) -> None:
-        """Bring processes to where they can be timed; what fails is told at the first shape."""
+    def _prepare(self, run: OperatorRun, prepare: Callable[[], object]) -> bool:
+        """Do what comes before times; whether it went well. If not, the first shape tells why."""
         try:
             prepare()
         except EVALUATOR_ERRORS as error:
             self.progress(f"{run.operator.name}: {error}")
+            return False
+        return True
 
     def _time(
         self,
@@ -311,12 +313,14 @@ class Evaluation:
 
         What ran out of memory is timed again where others may have had it.
         """
-        pair["inputs"].reserve(int(min(1.2 * SETS * _largest(run), ARENA_BYTES)))
+        size = int(min(1.2 * SETS * _largest(run), ARENA_BYTES))
+        if not self._prepare(run, partial(pair["inputs"].reserve, size)):
+            make_room()  # every shape asks for its own
         stage.use(pair)
         self._prepare(run, stage.be_ready)
-        others = self._not_due_on_the_heaviest(run)
-        if others and time.monotonic() < end:
-            self._prepare(run, partial(stage.warm_up, run.heaviest, others))
+        for axes, keys in self._seen_first(run):
+            if keys and time.monotonic() < end:
+                self._prepare(run, partial(stage.warm_up, axes, keys))
         for shape in run.shapes:
             due = {c.key for c in self._standing(run) if self._due(run, c, shape)}
             if due and time.monotonic() < end:
@@ -328,14 +332,21 @@ class Evaluation:
                     self._time_shape(run, stage, shape, lacking, watch, again=False)
         stage.rest()
 
-    def _not_due_on_the_heaviest(self, run: OperatorRun) -> set[str]:
-        """Candidates that are timed on other shapes alone."""
+    def _seen_first(self, run: OperatorRun) -> list[tuple[dict[str, Any], set[str]]]:
+        """What decides the kernels of later sizes, in order, and for which candidates.
+
+        torch.compile makes them for the sizes that it sees first; others may choose once for all,
+        which is on the heaviest shape also where that is not due.
+        """
+        standing = self._standing(run)
+        compiled = {one.key for one in standing if one.solution.about.compile}
         heaviest = [shape for shape in run.shapes if shape.axes == run.heaviest]
-        return {
+        others = {
             candidate.key
-            for candidate in self._standing(run)
+            for candidate in standing
             if not any(self._due(run, candidate, shape) for shape in heaviest)
         }
+        return [*((axes, compiled) for axes in run.rehearsed), (run.heaviest, others)]
 
     def _due(self, run: OperatorRun, candidate: Candidate, shape: Workload) -> bool:
         checked = run.checked[candidate.key]
@@ -361,11 +372,12 @@ class Evaluation:
                 shape.axes, due, self.options.plan, self.options.effort, sample
             )
         except EVALUATOR_ERRORS as error:
+            stage.free()
             by_candidate = {name: Measured(own_verdict(error)) for name in due}
             stage.realized = shape.axes
         lacking: set[str] = set()
         if again and self.memory_budget.is_shared:
-            lacking = {key for key, one in by_candidate.items() if one.verdict.lacks_memory}
+            lacking = {key for key, one in by_candidate.items() if one.lacks_memory}
         bound = self.lines.bound(run.operator, shape, stage.realized)
         for candidate in run.candidates:
             measured = by_candidate.get(candidate.key)

@@ -9,6 +9,7 @@ timed calls returned is asked for afterwards, at rows that were not known before
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -67,6 +68,11 @@ class Measured:
     """What timing took, all processes and checks included."""
     windows: list[tuple[float, float]] = field(default_factory=list)
     """When the device was being timed, by `time.monotonic`."""
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether it ran out of memory before it was timed: it must not choose between times."""
+        return self.verdict.lacks_memory and not self.windows
 
     def note_checked(self, sets: int) -> None:
         """Note how many sets one process was compared on."""
@@ -151,6 +157,7 @@ class OperatorTiming:
         self.realized: dict[str, Any] = {}
         """Axes of the last shape as the inputs that were timed realized them."""
         self._last_realized: dict[str, Any] = {}
+        self._is_ready = False
         self.uncaptured: dict[str, str] = {}
         """Candidates that no graph can be made of, by key, and why."""
         self.seeds: list[int] = []
@@ -160,9 +167,15 @@ class OperatorTiming:
         """Let the workers free their memory. One that exits would disturb the next timing."""
         leave([slot for group in self.slots for slot in group])
 
+    def free(self) -> None:
+        """Let the workers free what belongs to a shape."""
+        for slot in (slot for group in self.slots for slot in group):
+            slot.clean_up(FreeShape())
+
     def close(self) -> None:
         """End the workers."""
         close([slot for group in self.slots for slot in group])
+        self._is_ready = False
 
     def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
         """Bring every process to where it can be timed, all at once, after some have compiled."""
@@ -170,10 +183,18 @@ class OperatorTiming:
         self.be_ready()
 
     def be_ready(self) -> None:
-        """Start what is not alive: all processes, or those that were ended to make room."""
-        ended = [slot for group in self.slots for slot in group if not slot.alive]
-        with ThreadPoolExecutor(max_workers=max(1, len(ended))) as pool:
-            list(pool.map(self._rehearse, ended))
+        """Start all processes, unless they were started and not ended since to make room."""
+        if self._is_ready:
+            return
+        self._is_ready = True
+        slots = [slot for group in self.slots for slot in group]
+        with ThreadPoolExecutor(max_workers=max(1, len(slots))) as pool:
+            try:
+                list(pool.map(self._start_profiler, slots))
+            except BaseException:
+                for slot in slots:
+                    slot.spawner.stop()
+                raise
 
     def _compile(self, rehearsed: Sequence[dict[str, Any]]) -> None:
         """Let torch.compile fill its cache, in processes that end: others use the GPU meanwhile.
@@ -182,20 +203,22 @@ class OperatorTiming:
         code in the cache, and choose alone.
         """
         compiled = [slot for slot in self.slots[0] if slot.candidate.solution.about.compile]
-        for axes in rehearsed if compiled else ():
-            sets = InputSets(self.arenas["inputs"], self.task)
-            sets.draw(axes, 1)
-            by_candidate = {slot.candidate.key: Measured() for slot in compiled}
-            requests: list[Request[Any]] = [
-                BindInputs(sets.specs),
-                CallSets([0], keep=False),
-                FreeShape(),
-            ]
-            for request in requests:
-                self._ask_all(compiled, request, by_candidate)
-        close(compiled)
+        try:
+            for axes in rehearsed if compiled else ():
+                sets = InputSets(self.arenas["inputs"], self.task)
+                sets.draw(axes, 1)
+                by_candidate = {slot.candidate.key: Measured() for slot in compiled}
+                requests: list[Request[Any]] = [
+                    BindInputs(sets.specs),
+                    CallSets([0], keep=False),
+                    FreeShape(),
+                ]
+                for request in requests:
+                    self._ask_all(compiled, request, by_candidate)
+        finally:
+            close(compiled)
 
-    def _rehearse(self, slot: WorkerSlot) -> None:
+    def _start_profiler(self, slot: WorkerSlot) -> None:
         try:
             slot.ask(StartProfiler(), slow=True)
         except WorkerFailed:
@@ -208,7 +231,7 @@ class OperatorTiming:
             slot.arenas = arenas
 
     def warm_up(self, axes: dict[str, Any], keys: set[str]) -> None:
-        """Run candidates on sizes that are not timed: some choose a kernel once for all sizes."""
+        """Run candidates on sizes that are not timed, which decide what later sizes get."""
         slots = [slot for group in self.slots for slot in group if slot.candidate.key in keys]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
@@ -224,6 +247,7 @@ class OperatorTiming:
 
         Every process warms up on a first draw and is timed on a second, which it has never seen.
         """
+        self.seeds = []
         by_candidate = {name: Measured() for name in hashes}
         groups = [[slot for slot in group if slot.candidate.key in hashes] for group in self.slots]
         slots = [slot for group in groups for slot in group]
@@ -306,7 +330,7 @@ class OperatorTiming:
         Many choose among their kernels by timing them: nothing must disturb the choice.
         """
         for slot in slots:
-            if slot.candidate.solution.about.compile and slot.compiler_cache is not None:
+            if slot.candidate.solution.about.compile and slot.compiler_cache:
                 _forget_choices(slot.compiler_cache)  # of other processes: each makes its own
             requests: list[Request[Any]] = [
                 BindInputs(sets.specs),
@@ -383,7 +407,8 @@ class OperatorTiming:
 
 def _forget_choices(cache: Path) -> None:
     for file in cache.rglob(CHOICES):
-        file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a folder of that name, by whoever
+            file.unlink()
 
 
 def _require_put_back(trial: Trial) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from solscope.bench.pool.process import Worker
+from solscope.bench.pool.process import Worker, _descendants
 from solscope.bench.pool.slot import leave
 from solscope.bench.worker.messages import Answer, Asked, Done, DropOutputs
 
@@ -107,3 +108,30 @@ def test_one_that_has_yet_to_answer_is_not_asked_to_leave(worker: tuple[Worker, 
     assert not one.busy
     for descriptor in (*requests, *replies):
         os.close(descriptor)
+
+
+CHAIN = """
+import os, signal, sys
+for _ in range(int(sys.argv[1])):
+    if os.fork():
+        signal.pause()
+print("all", flush=True)
+signal.pause()
+"""
+
+
+def test_a_long_chain_of_processes_is_found_to_its_end() -> None:
+    """With no more open files than it takes for one of them."""
+    command = [sys.executable, "-c", CHAIN, "40"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as head:
+        assert head.stdout is not None
+        head.stdout.readline()
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        few = len(os.listdir("/proc/self/fd")) + 8  # noqa: PTH208
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, limits[1]))
+        try:
+            found = _descendants(head.pid)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            os.killpg(head.pid, signal.SIGKILL)
+    assert len(found) == len(set(found)) == 40

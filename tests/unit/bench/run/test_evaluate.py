@@ -195,19 +195,57 @@ def run(x, weight, eps):
 """
 
 
+def timed_with_shared_memory(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The line of a kernel for `rms_norm` where checks share memory, as they do on a GPU."""
+    monkeypatch.setattr("solscope.bench.run.evaluate.MemoryBudget", lambda _: MemoryBudget(1e12))
+    (folder / "rms_norm.py").write_text(text)
+    out = folder / "r.jsonl"
+    command = ["bench", "run", "--solution", str(folder), "--op", "rms_norm", "--shapes", "top1"]
+    command += [*TIMED, "--restarts", "1", "--extra", "0", "--out", str(out)]
+    code = run(command)
+    (line,) = read_results([out])
+    assert code == (line.status != "passed")
+    return line
+
+
+SAYS_NO_MEMORY_WHEN_TIMED = """
+import torch
+calls = 0
+def run(x, weight, eps):
+    global calls
+    calls += 1
+    if calls == 8:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
+"""
+ALSO_CHANGES_ITS_INPUT = OUT_OF_MEMORY_AT_FIRST.replace("LEFT", "1").replace(
+    "        raise", "        x.zero_()\n        raise"
+)
+
+
+def test_what_runs_out_of_memory_while_it_is_timed_is_not_timed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a solution that finds itself slow could ask for another time."""
+    line = timed_with_shared_memory(tmp_path, SAYS_NO_MEMORY_WHEN_TIMED, monkeypatch)
+    assert (line.status, line.median_us) == ("oom", None)
+
+
+def test_what_else_was_found_is_not_forgotten_with_the_first_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = timed_with_shared_memory(tmp_path, ALSO_CHANGES_ITS_INPUT, monkeypatch)
+    assert line.status == "oom"
+    assert "changed its input x" in line.reason
+
+
 @pytest.mark.parametrize(("times", "status", "rounds"), [(1, "passed", 3), (2, "oom", 1)])
 def test_what_ran_out_of_a_memory_that_is_shared_is_tried_once_more(
     times: int, status: str, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a check, and in the timing after it, which has a process of its own."""
-    monkeypatch.setattr("solscope.bench.run.evaluate.MemoryBudget", lambda _: MemoryBudget(1e12))
     text = OUT_OF_MEMORY_AT_FIRST.replace("LEFT", str(times))
-    (tmp_path / "rms_norm.py").write_text(text)
-    out = tmp_path / "r.jsonl"
-    command = ["bench", "run", "--solution", str(tmp_path), "--op", "rms_norm", "--shapes", "top1"]
-    command += [*TIMED, "--restarts", "1", "--extra", "0", "--out", str(out)]
-    assert run(command) == (status != "passed")
-    (line,) = read_results([out])
+    line = timed_with_shared_memory(tmp_path, text, monkeypatch)
     assert (line.status, line.rounds) == (status, rounds)
     assert (line.median_us is not None) == (status == "passed")
 

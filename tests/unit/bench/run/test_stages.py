@@ -6,7 +6,7 @@ import fcntl
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from solscope.bench.catalog import CUDA_BUILD  # noqa: E402
 from solscope.bench.pool.process import WorkerFailed  # noqa: E402
+from solscope.bench.run.check import Verdict  # noqa: E402
 from solscope.bench.run.correctness import Checked, OperatorCheck  # noqa: E402
 from solscope.bench.run.evaluate import Evaluation  # noqa: E402
 from solscope.bench.run.timing import Measured, OperatorTiming  # noqa: E402
@@ -113,3 +114,97 @@ def test_processes_that_rest_end_only_where_memory_is_short(
     assert not free_memory("cpu", [work.stage])
     free[0] = 140
     assert not free_memory("cuda", [work.stage])
+
+
+def evaluation(**more: Any) -> Any:
+    """One with the methods that are tried, and nothing else."""
+    made = Mock(memory_budget=Mock(is_shared=True), **more)
+    for name in ("_time", "_time_shape", "_prepare", "_seen_first"):
+        setattr(made, name, partial(getattr(Evaluation, name), made))
+    return made
+
+
+def timed(made: Any, stage: Any, shapes: list[Any], **more: Any) -> list[str]:
+    """What timing some shapes of one operator does, in order."""
+    events: list[str] = []
+    run = Mock(shapes=shapes, checked={"a": Mock()}, candidates=[Mock(key="a")], **more)
+    run.operator.cost = lambda _: Mock(bytes=1)
+    made._standing.return_value = run.candidates
+    made._due = lambda *_: True
+    made._write.side_effect = lambda _: events.append("line")
+    for name in ("be_ready", "warm_up", "free", "rest"):
+        getattr(stage, name).side_effect = lambda *_, name=name: events.append(name)
+    room = partial(events.append, "make room")
+    made._time(run, stage, float("inf"), {"inputs": Mock()}, Mock(), room)
+    return events
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_the_evaluator_had_no_memory_for_is_timed_again_where_others_had_it(
+    shared: bool,
+) -> None:
+    made, stage, shape = evaluation(), Mock(), Mock(axes=1)
+    made.memory_budget.is_shared = shared
+    stage.run.side_effect = [torch.OutOfMemoryError("CUDA out of memory"), {"a": Measured()}]
+    found = timed(made, stage, [shape], rehearsed=[], heaviest=1)
+    if shared:
+        assert found == ["be_ready", "free", "make room", "line", "rest"]
+    else:
+        assert found == ["be_ready", "free", "line", "rest"]
+
+
+def test_another_error_of_the_evaluator_is_not_tried_again() -> None:
+    made, stage = evaluation(), Mock()
+    stage.run.side_effect = [ValueError("no such size"), {"a": Measured()}]
+    found = timed(made, stage, [Mock(axes=1)], rehearsed=[], heaviest=1)
+    assert found == ["be_ready", "free", "line", "rest"]
+
+
+def test_no_memory_for_all_shapes_at_once_is_no_end() -> None:
+    made, stage = evaluation(), Mock()
+    stage.run.return_value = {"a": Measured()}
+    events: list[str] = []
+    run = Mock(shapes=[Mock(axes=1)], checked={"a": Mock()}, candidates=[Mock(key="a")])
+    run.rehearsed, run.heaviest, run.operator.cost = [], 1, lambda _: Mock(bytes=1)
+    made._standing.return_value, made._due = run.candidates, lambda *_: True
+    inputs = Mock()
+    inputs.reserve.side_effect = torch.OutOfMemoryError("CUDA out of memory")
+    room = partial(events.append, "make room")
+    made._time(run, stage, float("inf"), {"inputs": inputs}, Mock(), room)
+    assert events == ["make room"]
+    made._write.assert_called_once()
+
+
+def test_a_compiler_that_is_timed_has_seen_the_same_sizes_first() -> None:
+    made, stage = evaluation(), Mock()
+    stage.run.return_value = {"a": Measured()}
+    timed(made, stage, [Mock(axes=7)], rehearsed=[1, 2], heaviest=7)
+    assert stage.warm_up.call_args_list == [call(1, {"a"}), call(2, {"a"}), call(7, set())][:2]
+    stage.warm_up.reset_mock()
+    timed(made, stage, [Mock(axes=5)], rehearsed=[1, 2], heaviest=7)
+    assert stage.warm_up.call_args_list == [call(1, {"a"}), call(2, {"a"}), call(7, {"a"})]
+
+
+def test_a_process_that_hangs_in_warm_ups_has_passed_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two hangs end a candidate; they do not make the next verdict one for all shapes."""
+    stage = OperatorCheck(operator("rms_norm"), [], Mock(), {"inputs": Mock(device="cpu")}, Mock())
+    slots: list[Any] = [Mock(candidate=Mock(key=str(number))) for number in range(2)]
+    stage.found = {slot.candidate.key: Checked() for slot in slots}
+    sets, shape = Mock(specs=[], seeds=[]), Mock(axes={"tokens": 4, "hidden": 8})
+    hung = WorkerFailed("timeout", "no answer", dead=True)
+    monkeypatch.setattr(
+        "solscope.bench.run.correctness.ask_all",
+        lambda asked, _: [(slot, hung if slot is slots[0] else Mock()) for slot in asked],
+    )
+    shape.shape = "1"
+    assert stage._warm(shape, slots, sets) == slots
+    stage._note(slots[0], shape, Verdict(), sets, "full")
+    shape.shape = "2"
+    assert stage._warm(shape, slots, sets) == slots[1:]
+    first, second = stage.found.values()
+    assert first.verdict("1").ok
+    assert (first.verdict("2").status, first.verdict("3").status) == ("timeout", "timeout")
+    stage._note(slots[1], shape, Verdict(), sets, "full")
+    assert not second.knows("3")
