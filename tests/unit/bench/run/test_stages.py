@@ -206,5 +206,6 @@ def test_a_process_that_hangs_in_warm_ups_has_passed_nothing(
     first, second = stage.found.values()
     assert first.verdict("1").ok
     assert (first.verdict("2").status, first.verdict("3").status) == ("timeout", "timeout")
+    second.timeouts = 2
     stage._note(slots[1], shape, Verdict(), sets, "full")
     assert not second.knows("3")
