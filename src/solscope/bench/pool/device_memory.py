@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 CACHED_BYTES = 24 << 30
 """Memory that the evaluator may hold for later tensors."""
@@ -36,40 +36,39 @@ class MemoryBudget:
         self.is_shared = math.isfinite(total)
         """Whether one who runs out of memory may have lacked what others had."""
         self._total = math.floor(total) if self.is_shared else total
-        self._taken: float = 0
+        self._taken = 0
         self._claims = 0
         """Who waits for all of it, or has it."""
         self._changed = threading.Condition()
 
-    @contextmanager
-    def of(self, size: float) -> Iterator[None]:
+    def of(self, size: float) -> AbstractContextManager[None]:
         """Wait until a shape that moves `size` bytes has room for copies and references."""
         need = math.ceil(min(MEMORY_PER_MOVED_BYTE * size, self._total))
+        return self._take(need, lambda: not self._claims and self._taken + need <= self._total)
+
+    @contextmanager
+    def all(self) -> Iterator[None]:
+        """Wait until nobody else has any; who comes later waits."""
+        self._claim(1)
+        try:
+            with self._take(1, lambda: not self._taken):
+                yield
+        finally:
+            self._claim(-1)
+
+    def _claim(self, more: int) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._claims and self._taken + need <= self._total)
+            self._claims += more
+            self._changed.notify_all()
+
+    @contextmanager
+    def _take(self, need: int, may: Callable[[], bool]) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(may)
             self._taken += need
         try:
             yield
         finally:
             with self._changed:
                 self._taken -= need
-                self._changed.notify_all()
-
-    @contextmanager
-    def all(self) -> Iterator[None]:
-        """Wait until nobody else has any; who comes later waits."""
-        with self._changed:
-            self._claims += 1
-            try:
-                self._changed.wait_for(lambda: self._taken == 0)
-            except BaseException:
-                self._claims -= 1
-                raise
-            self._taken = math.inf
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._taken = 0
-                self._claims -= 1
                 self._changed.notify_all()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -32,6 +31,7 @@ from solscope.bench.run.lines import Lines
 from solscope.bench.run.machine import describe_run, device_name
 from solscope.bench.run.sensors import BUSY_PCT, Watch
 from solscope.bench.run.timing import Measured, OperatorTiming
+from solscope.bench.run.together import together
 from solscope.bench.worker.isolation import set_dumpable
 from solscope.bench.workloads import Workload
 from solscope.errors import UsageError
@@ -135,7 +135,7 @@ class Evaluation:
         check_end = end
         if not self.options.check_only:
             check_end -= (1 - CHECK_SHARE) * (end - time.monotonic()) if end < float("inf") else 0.0
-        preparing = _together(
+        preparing = together(
             lambda run: self._check(run, check_end, spawner, arenas),
             wave,
             self.options.jobs,
@@ -246,7 +246,7 @@ class Evaluation:
         spawner, arenas, watch = resources
         start = time.monotonic()
         self.progress(f"starting {', '.join(run.operator.name for run in wave)}")
-        stages = _together(lambda run: self._start(run, spawner, arenas), wave, len(wave), spawner)
+        stages = together(lambda run: self._start(run, spawner, arenas), wave, len(wave), spawner)
         starting_s = time.monotonic() - start
         try:
             with arenas.pair() as pair:
@@ -422,23 +422,6 @@ def open_spawner(options: Options) -> Spawner:
 def evaluate(options: Options, progress: Progress = lambda _: None) -> list[ShapeResult]:
     """Run solutions on shapes; one result per shape and solution."""
     return Evaluation(options, progress).run()
-
-
-def _together(
-    work: Callable[[OperatorRun], T], runs: Sequence[OperatorRun], threads: int, spawner: Spawner
-) -> list[T]:
-    """Do something for several operators at a time; an error in one, or Ctrl-C, stops them all."""
-    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
-        doing = [pool.submit(work, run) for run in runs]
-        try:
-            for done in as_completed(doing):
-                done.result()
-        except BaseException:
-            for future in doing:
-                future.cancel()
-            spawner.stop()
-            raise
-    return [future.result() for future in doing]
 
 
 @contextmanager

@@ -13,7 +13,6 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,10 @@ from solscope.bench.pool.process import WorkerFailed
 from solscope.bench.pool.slot import WorkerSlot, ask_all, close, leave
 from solscope.bench.run import reference
 from solscope.bench.run.check import Verdict
+from solscope.bench.run.failures import EVALUATOR_ERRORS
 from solscope.bench.run.reference import Effort, Wanted, by_rows
 from solscope.bench.run.statistics import timing
+from solscope.bench.run.together import together
 from solscope.bench.worker.messages import (
     BindInputs,
     CallSets,
@@ -165,17 +166,21 @@ class OperatorTiming:
 
     def rest(self) -> None:
         """Let the workers free their memory. One that exits would disturb the next timing."""
-        leave([slot for group in self.slots for slot in group])
+        leave(self._all)
 
     def free(self) -> None:
         """Let the workers free what belongs to a shape."""
-        for slot in (slot for group in self.slots for slot in group):
+        for slot in self._all:
             slot.clean_up(FreeShape())
 
     def close(self) -> None:
         """End the workers."""
-        close([slot for group in self.slots for slot in group])
+        close(self._all)
         self._is_ready = False
+
+    @property
+    def _all(self) -> list[WorkerSlot]:
+        return [slot for group in self.slots for slot in group]
 
     def start(self, rehearsed: Sequence[dict[str, Any]]) -> None:
         """Bring every process to where it can be timed, all at once, after some have compiled."""
@@ -187,14 +192,9 @@ class OperatorTiming:
         if self._is_ready:
             return
         self._is_ready = True
-        slots = [slot for group in self.slots for slot in group]
-        with ThreadPoolExecutor(max_workers=max(1, len(slots))) as pool:
-            try:
-                list(pool.map(self._start_profiler, slots))
-            except BaseException:
-                for slot in slots:
-                    slot.spawner.stop()
-                raise
+        slots = self._all
+        if slots:
+            together(self._start_profiler, slots, len(slots), slots[0].spawner)
 
     def _compile(self, rehearsed: Sequence[dict[str, Any]]) -> None:
         """Let torch.compile fill its cache, in processes that end: others use the GPU meanwhile.
@@ -221,18 +221,18 @@ class OperatorTiming:
     def _start_profiler(self, slot: WorkerSlot) -> None:
         try:
             slot.ask(StartProfiler(), slow=True)
-        except WorkerFailed:
+        except (WorkerFailed, *EVALUATOR_ERRORS):
             slot.close()  # what is wrong shows, with its reason, at the first shape
 
     def use(self, arenas: dict[str, Arena]) -> None:
         """Continue in other memory."""
         self.arenas = arenas
-        for slot in (slot for group in self.slots for slot in group):
+        for slot in self._all:
             slot.arenas = arenas
 
     def warm_up(self, axes: dict[str, Any], keys: set[str]) -> None:
         """Run candidates on sizes that are not timed, which decide what later sizes get."""
-        slots = [slot for group in self.slots for slot in group if slot.candidate.key in keys]
+        slots = [slot for slot in self._all if slot.candidate.key in keys]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
         self._free_memory(axes)
@@ -355,7 +355,7 @@ class OperatorTiming:
             elif isinstance(reply, SetupTimes):
                 measured.setup_us += reply.setup_us
                 measured.prepare_us += reply.prepare_us
-        for slot in (slot for group in self.slots for slot in group):
+        for slot in self._all:
             if slot.candidate.key in failed:
                 # or the other candidates would lack what its processes hold
                 slot.clean_up(FreeShape())

@@ -121,6 +121,12 @@ def test_what_compiles_beside_other_work_is_not_timed(monkeypatch: pytest.Monkey
     events.clear()
     stage.be_ready()
     assert len(events) == 4, "what was ended to make room"
+    stage.close()
+    slots[0][1].ask.side_effect = RuntimeError("no memory")
+    stage.be_ready()
+    slots[0][1].close.assert_called_once_with()
+    for one in (one for group in slots for one in group):
+        one.spawner.stop.assert_not_called()  # what is wrong shows at the first shape
     for arena in arenas.values():
         arena.close()
 
