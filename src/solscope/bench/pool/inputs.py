@@ -21,6 +21,7 @@ from solscope.bench.pool.arena import (
     place,
     view,
 )
+from solscope.bench.pool.device_memory import is_short, release
 from solscope.bench.worker.messages import InputSpec, TensorInput, ValueInput
 from solscope.operators.task import Draw, Task, Variant
 
@@ -72,6 +73,7 @@ class InputSets:
         self._held: dict[int, tuple[_Contents, dict[str, Any]]] = {}
         """By set, values that were made: of all sets while they are small, else of the last one."""
         self._holds_all = True
+        self._set_bytes = 0
         self._prints: dict[int, tuple[_Contents, dict[str, torch.Tensor]]] = {}
 
     def draw(self, axes: Mapping[str, Any], count: int, variant: Variant = "typical") -> None:
@@ -87,6 +89,7 @@ class InputSets:
             tensors = {name: value for name, value in made.items() if _is_tensor(value)}
             size = sum(aligned(extent(tensor)) for tensor in tensors.values())
             if index == 0:
+                self._set_bytes = size
                 self.arena.reserve(size * count)
                 self._holds_all = size * count <= HELD_BYTES
             elif offset + size > self.arena.data.numel():
@@ -128,9 +131,13 @@ class InputSets:
         return lambda: self._made(index, now)
 
     def let_go(self) -> None:
-        """Free values that are so large that workers may need their memory."""
-        if not self._holds_all:
-            self._held.clear()
+        """Free values that are so large that workers may need their memory, and what made them."""
+        if self._holds_all:
+            return
+        self._held.clear()
+        device = self.arena.device
+        if is_short(device, self._set_bytes):
+            release(device, keep=0)
 
     def tensors(self, index: int) -> dict[str, Any]:
         """The inputs of one set, as views of the shared memory, with plain values."""

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from solscope.bench.pool import arena as memory  # noqa: E402
 from solscope.bench.pool.inputs import InputSets, Repeated  # noqa: E402
 from solscope.bench.run.reference import wanted  # noqa: E402
+from solscope.bench.run.timing import restore_all  # noqa: E402
 from solscope.operators import operator  # noqa: E402
 from solscope.operators.task import Draw  # noqa: E402
 
@@ -101,6 +102,35 @@ def test_what_is_right_does_not_depend_on_memory_that_workers_write_to(
     assert len(sets._held) == (2 if held_bytes else 1)
     sets.let_go()
     assert len(sets._held) == (2 if held_bytes else 0)
+    sets.arena.close()
+
+
+@pytest.mark.parametrize("held_bytes", [0, 1 << 30])
+@pytest.mark.parametrize("free_bytes", [0, 1 << 40])
+def test_memory_that_made_large_values_goes_back_where_it_is_short(
+    monkeypatch: pytest.MonkeyPatch, held_bytes: int, free_bytes: int
+) -> None:
+    asked: list[tuple[str, float]] = []
+    released: list[tuple[str, int]] = []
+
+    def is_short(device: str, size: float) -> bool:
+        asked.append((device, size))
+        return free_bytes < size
+
+    def release(device: str, keep: int) -> None:
+        assert not sets._held
+        released.append((device, keep))
+
+    monkeypatch.setattr("solscope.bench.pool.inputs.HELD_BYTES", held_bytes)
+    monkeypatch.setattr("solscope.bench.pool.inputs.is_short", is_short)
+    monkeypatch.setattr("solscope.bench.pool.inputs.release", release)
+    sets = InputSets(memory.Arena("cpu"), operator("rms_norm").required_task)
+    sets.draw({"tokens": 512, "hidden": 8}, 3)
+    restore_all(sets)
+    large = not held_bytes
+    one_set = sum(memory.aligned(8 * rows * 2) for rows in (512, 1))
+    assert asked == [("cpu", one_set)] * large
+    assert released == [("cpu", 0)] * (large and not free_bytes)
     sets.arena.close()
 
 

@@ -347,9 +347,14 @@ def _s(lines: Sequence[ShapeResult], solution: str) -> float:
 
 
 @cache
-def three_processes(name: str) -> Contrast:
-    """One solution in three processes, and in three of later runs."""
-    return contrast(results_of(BEFORE), results_of(RESULTS), name, name)
+def three_processes() -> dict[tuple[str, str], Contrast]:
+    """By set of shapes and solution, three processes and three of later runs."""
+    found = {}
+    for suite, file in (("atrex", RESULTS), ("decode", DECODE)):
+        lines = [one for one in results_of(BEFORE) if one.suite == suite]
+        for name, _ in Counter(one.solution for one in lines).most_common():
+            found[suite, name] = contrast(lines, results_of(file), name, name)
+    return found
 
 
 def before() -> str:
@@ -359,14 +364,13 @@ def before() -> str:
         "3.5 % wider | together |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for name, _ in Counter(one.solution for one in results_of(BEFORE)).most_common():
-        found = three_processes(name)
+    for (suite, name), found in three_processes().items():
         off = [max(one.ratio, 1 / one.ratio) - 1 for one in found.shapes]
         shares = (sum(one <= most for one in off) / len(off) for most in (0.01, 0.02, 0.05))
         held = (sum(_holds(one, extra) for one in found.shapes) for extra in (0.0, OTHER_MACHINE))
         rows.append(
-            f"| `{name}` | {len(off)} | {' | '.join(map(pct, shares))} | "
-            f"{' | '.join(map(str, held))} | "
+            f"| `{name}`{', `decode` set' * (suite == 'decode')} | {len(off)} | "
+            f"{' | '.join(map(pct, shares))} | {' | '.join(map(str, held))} | "
             f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}) |"
         )
     return "\n".join(rows) + "\n"
@@ -611,9 +615,23 @@ def test_the_page_says_which_lines_are_of_which_day() -> None:
     assert longer[int(0.95 * len(longer))] >= 1.25
 
 
+def test_the_page_says_which_evaluator_measured() -> None:
+    newest = max(one.evaluator for one in results_of(RESULTS, DECODE))
+    of_it, decode_of_it = (
+        [one for one in results_of(file) if one.evaluator == newest] for file in (RESULTS, DECODE)
+    )
+    ours = [one for one in results_of(RESULTS, DECODE) if one.solution in (OURS, "cublas")]
+    assert all(one.evaluator == newest for one in ours)
+    told = (
+        f"{len(of_it):,} of the {len(results_of(RESULTS)):,} lines, and {len(decode_of_it)} of the "
+        f"{len(results_of(DECODE))} of the `decode` set, all of `{OURS}` and of cuBLASLt among them"
+    )
+    assert told in page_text(), told
+
+
 def test_runs_of_three_processes_agree_within_their_intervals() -> None:
-    names = sorted({one.solution for one in results_of(BEFORE)})
-    shapes = [one for name in names for one in three_processes(name).shapes]
+    shapes = [one for found in three_processes().values() for one in found.shapes]
+    assert len(shapes) == len(results_of(BEFORE))
     assert {one.processes for one in shapes} == {(3, 3)}
     assert all(one.other_machine for one in shapes)
 
