@@ -362,6 +362,7 @@ export interface EventTimeline {
 export interface Excluded {
   id: string;
   reason: string;
+  ruled_out: boolean;
 }
 
 export interface Execution {

@@ -7,7 +7,7 @@ import { counted, ms, NONE, number, percent, signed } from "../format";
 import { SIDES } from "../colors";
 import { asSentence, Bar, Facts, Figures, Section, Sentence, Terms, VerdictSection, Word } from "../parts";
 import { Table, type Column } from "../table";
-import type { Component, CounterChange, DiagnosisPage, NamedCause, RunSummary } from "../types";
+import type { Component, CounterChange, DiagnosisPage, Excluded, NamedCause, RunSummary } from "../types";
 
 export const MOST_SENSORS = 12;
 
@@ -34,7 +34,8 @@ export function DiagnosisView({ page }: { page: DiagnosisPage }) {
       </VerdictSection>
       <Section id="causes" title="Causes" about="Ranked by how well the evidence fits. Utilization alone never indicates a cause.">
         {found.causes.map((cause) => <Cause key={cause.id} cause={cause} />)}
-        {found.excluded.length > 0 && <details><summary>{counted(found.excluded.length, "cause")} ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> <Sentence text={one.reason} /></li>)}</ul></details>}
+        {found.causes.length > 0 && <Missing texts={found.missing_evidence} />}
+        <NotNamed excluded={found.excluded} />
       </Section>
       {found.components.length > 0 && (
         <Section id="waterfall" title="Where the difference is" about="Parts of the mean step, which add up exactly to the difference. Each is split into more calls and slower calls.">
@@ -77,6 +78,20 @@ const quantiles = (normal: RunSummary, abnormal: RunSummary): [string, string][]
 export function waterfallParts(found: { components: Component[] }) {
   const phases = new Set(found.components.map((one) => one.phase)).size;
   return found.components.map((one) => ({ name: [one.component, phases > 1 && one.phase].filter(Boolean).join(", "), delta_ms: one.delta_ms, note: `${signed(one.count_effect_ms, ms)} by count, ${signed(one.duration_effect_ms, ms)} by duration` }));
+}
+
+/** What is not known of the causes named. */
+export function Missing({ texts }: { texts: string[] }) {
+  return texts.length === 0 ? null : <><h3>Not known, and would tell them apart</h3><ul>{texts.map((text, index) => <li key={index}><Sentence text={text} /></li>)}</ul></>;
+}
+
+/** Causes that something recorded speaks against, apart from those that could not be judged. */
+export function NotNamed({ excluded }: { excluded: Excluded[] }) {
+  const kinds: [string, Excluded[]][] = [
+    ["ruled out", excluded.filter((one) => one.ruled_out)],
+    ["not judged, for lack of data", excluded.filter((one) => !one.ruled_out)],
+  ];
+  return <>{kinds.map(([kind, causes]) => causes.length > 0 && <details key={kind}><summary>{counted(causes.length, "cause")} {kind}</summary><ul>{causes.map((one) => <li key={one.id}><code>{one.id}</code> <Sentence text={one.reason} /></li>)}</ul></details>)}</>;
 }
 
 export function Cause({ cause }: { cause: NamedCause }) {

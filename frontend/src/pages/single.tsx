@@ -9,7 +9,7 @@ import { counted, ms, NONE, times } from "../format";
 import { asSentence, Facts, Figures, Section, Sentence, Terms, VerdictSection } from "../parts";
 import { Table } from "../table";
 import type { SingleDiagnosis, SinglePage, StepOfRun } from "../types";
-import { Cause, components, MOST_SENSORS, title, waterfallParts, withoutVerdict } from "./diagnosis";
+import { Cause, components, Missing, MOST_SENSORS, NotNamed, title, waterfallParts, withoutVerdict } from "./diagnosis";
 
 const COMPONENTS = components("Usual", "Slow");
 
@@ -51,8 +51,8 @@ export function SingleView({ page, address = null }: { page: SinglePage; address
       {found.causes.length > 0 && (
         <Section id="causes" title="Causes" about="What sets the slow part of the run apart from the rest, ranked by how well the evidence fits.">
           {found.causes.map((cause) => <Cause key={cause.id} cause={cause} />)}
-          {found.missing_evidence.length > 0 && <><h3>Not recorded, and would tell them apart</h3><ul>{found.missing_evidence.map((text, index) => <li key={index}><Sentence text={text} /></li>)}</ul></>}
-          {found.excluded.length > 0 && <details><summary>{counted(found.excluded.length, "cause")} ruled out</summary><ul>{found.excluded.map((one) => <li key={one.id}><code>{one.id}</code> <Sentence text={one.reason} /></li>)}</ul></details>}
+          <Missing texts={found.missing_evidence} />
+          <NotNamed excluded={found.excluded} />
         </Section>
       )}
       {found.components.length > 0 && <Difference found={found} />}

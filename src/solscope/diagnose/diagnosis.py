@@ -102,7 +102,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     hidden_causes: list[NamedCause]
     """Causes that the evidence shows without the verdict needing them."""
     missing_evidence: list[str]
-    """What was not recorded, and would tell causes apart."""
+    """What is not known, and would tell causes apart."""
     excluded: list[Excluded]
     counters: list[CounterChange]
     comparability: Comparability

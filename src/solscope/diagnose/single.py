@@ -100,7 +100,7 @@ class SingleDiagnosis(msgspec.Struct, frozen=True):
     components: list[Component]
     causes: list[NamedCause]
     missing_evidence: list[str]
-    """What was not recorded, and would tell the causes apart."""
+    """What is not known, and would tell the causes apart."""
     excluded: list[Excluded]
     warnings: list[str]
     next_step: str

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
-from solscope.diagnose.causes import UNKNOWN
+from solscope.diagnose.causes import UNKNOWN, causes
 from solscope.diagnose.diagnosis import diagnose_runs
 from solscope.diagnose.evidence import gpu, work
+from solscope.diagnose.evidence.base import Answer, Check
 from solscope.diagnose.findings.findings import find
 from solscope.diagnose.matching.units import match
 from solscope.diagnose.single import diagnose_run
 from solscope.diagnose.thresholds import Thresholds
+from solscope.diagnose.verdict.ranking import rank
 from solscope.readers.packed import ANCHOR, Observations
+from solscope.report.results.diagnose.diagnosis import markdown_diagnosis
 from tests.unit.diagnose.making import EAGER, GRAPH, PINNED
 from tests.unit.diagnose.test_causes import (
     FP32,
@@ -121,6 +126,44 @@ def test_causes_that_the_verdict_does_not_need_are_listed() -> None:
     result = diagnose_runs(EAGER.run(), EAGER.but(calls={"sync": 30}).run())
     assert result.verdict == "no_change"
     assert [cause.id for cause in result.hidden_causes] == ["extra_sync"]
+
+
+def test_what_was_not_sampled_rules_nothing_out() -> None:
+    """A cause that a missing sensor would show is open; one that a sensor contradicts is not."""
+    slow = slower_section(EAGER, "sample", 6.0)
+    sampled = diagnose_runs(EAGER.run(), slow.run(3))
+    blind = diagnose_runs(without_sensors(EAGER.run()), without_sensors(slow.run(3)))
+    assert {item.id: item.ruled_out for item in sampled.excluded}["cpu_contention"]
+    open_causes = {item.id: item.reason for item in blind.excluded if not item.ruled_out}
+    assert open_causes["cpu_contention"] == "run-queue time was not sampled"
+    assert not any("not sampled" in item.reason for item in blind.excluded if item.ruled_out)
+    before, _, after = markdown_diagnosis(blind, top=5).partition("not judged, for lack of data")
+    assert "cpu_contention" in after
+    assert "cpu_contention" not in before
+
+
+def test_what_speaks_against_a_cause_comes_before_what_is_not_known_of_it() -> None:
+    """Also when the check that was not answered is the first, or is required."""
+    unknown, refuted = Answer(None, "not sampled"), Answer(False, "it is idle")
+    seen, forbidden = Answer(True, "it waits"), Answer(True, "it was not there")
+    known = findings(EAGER, slower_section(EAGER, "sample", 6.0))
+    for required, banned, reason, ruled_out in (
+        ((seen, unknown, refuted), (), "it is idle", True),
+        ((seen, unknown), (forbidden,), "it was not there", True),
+        ((seen, unknown), (), "not sampled", False),
+    ):
+        cause = replace(
+            causes()[0],
+            required=tuple(answering(answer) for answer in required),
+            forbidden=tuple(answering(answer) for answer in banned),
+        )
+        (excluded,) = rank(known, [cause]).excluded
+        assert (excluded.reason, excluded.ruled_out) == (reason, ruled_out)
+
+
+def answering(answer: Answer) -> Check:
+    """A check with this answer."""
+    return lambda _: answer
 
 
 def test_nothing_is_ever_sure() -> None:

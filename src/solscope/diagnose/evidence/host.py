@@ -60,8 +60,10 @@ def process_stopped(f: Findings) -> Answer:
     main, others = stopped(f), f.sensors.other_threads
     if main.holds is None:
         return main
-    if others is None or others.normal < f.limits.other_threads_cores:
-        return Answer(None, "the process has no other threads")
+    if others is None:
+        return Answer(None, "CPU time of other threads was not sampled")
+    if others.normal < f.limits.other_threads_cores:
+        return Answer(None, "no other thread of the process is busy enough to compare with")
     assert f.sensors.blocked is not None
     lost = f.sensors.blocked.delta / 100
     cores = f"other threads use {others.abnormal:.2f} cores (normal {others.normal:.2f})"

@@ -15,7 +15,7 @@ import numpy as np
 from solscope.diagnose.causes import UNKNOWN
 from solscope.diagnose.findings.findings import Findings, find
 from solscope.diagnose.matching.parts import Parts, compare_parts, in_one_state
-from solscope.diagnose.verdict.ranking import Excluded, Ranking, rank
+from solscope.diagnose.verdict.ranking import Ranking, rank
 
 _NOT_SAMPLED = re.compile(r"\bnot (sampled|counted)\b")
 
@@ -109,7 +109,7 @@ def for_single_steps(ranking: Ranking) -> Ranking:
     return replace(
         ranking,
         missing=[_per_step(text) for text in ranking.missing],
-        excluded=[Excluded(e.id, _per_step(e.reason)) for e in ranking.excluded],
+        excluded=[msgspec.structs.replace(e, reason=_per_step(e.reason)) for e in ranking.excluded],
     )
 
 

@@ -42,15 +42,17 @@ class NamedCause(msgspec.Struct, frozen=True):
 
 
 class Excluded(msgspec.Struct, frozen=True):
-    """A cause that was considered and ruled out."""
+    """A cause that was considered and is not named: ruled out, or not judged for lack of data."""
 
     id: str
     reason: str
+    ruled_out: bool = True
+    """Something that was recorded speaks against it; false when what it needs was not recorded."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Causes in order, those that are there but explain nothing, and those ruled out."""
+    """Causes in order, those that are there but explain nothing, and those not named."""
 
     causes: list[NamedCause]
     hidden: list[NamedCause]
@@ -125,11 +127,10 @@ def _would_prove(
     """What was not recorded and could prove a cause that nothing speaks against."""
     known = {cause.id: cause for cause in (causes() if among is None else among)}
     texts = []
-    for cause in (known[item.id] for item in excluded):
+    for cause in (known[item.id] for item in excluded if not item.ruled_out):
         required = [check(findings) for check in cause.required]
-        if all(answer.holds is not False for answer in required):
-            unknown = [answer.text for answer in required if answer.holds is None]
-            texts += [text for joined in unknown for text in joined.split(SEPARATOR)]
+        unknown = [answer.text for answer in required if answer.holds is None]
+        texts += [text for joined in unknown for text in joined.split(SEPARATOR)]
     return list(dict.fromkeys(texts))
 
 
@@ -138,15 +139,17 @@ def _explains_enough(findings: Findings, judged: _Judged) -> bool:
 
 
 def _considered(findings: Findings, cause: Cause) -> _Judged | Excluded | None:
-    """The cause with its evidence, why it is ruled out, or null when nothing of it is seen."""
+    """The cause with its evidence, why it is not named, or null when nothing of it is seen."""
     required = [check(findings) for check in cause.required]
+    if not any(answer.holds for answer in required) and required:
+        return None
+    refuted = [answer for answer in required if answer.holds is False]
     forbidden = [answer for check in cause.forbidden if (answer := check(findings)).holds]
-    if not all(answer.holds for answer in required):
-        missing = next(answer for answer in required if not answer.holds)
-        seen = any(answer.holds for answer in required)
-        return Excluded(cause.id, missing.text) if seen else None
-    if forbidden:
-        return Excluded(cause.id, forbidden[0].text)
+    unknown = [answer for answer in required if answer.holds is None]
+    if refuted or forbidden:
+        return Excluded(cause.id, [*refuted, *forbidden][0].text)
+    if unknown:
+        return Excluded(cause.id, unknown[0].text, ruled_out=False)
     return _judge(findings, cause, required)
 
 

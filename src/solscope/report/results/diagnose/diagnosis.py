@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 TitledLines = tuple[str, list[str]]
 """A title, and the lines below it."""
-_NO_SENSOR = re.compile(r"^[^;]*\bnot (sampled|counted|recorded)\b")
 BAR = 24
 """Columns of the bars; half of it in a terminal narrower than `ROOMY`."""
 ROOMY = 120
@@ -36,7 +34,10 @@ LINE = 10
 """Columns of the line of a sensor in one run."""
 STEP_LINE = 50
 """Columns of the line of step times of one run."""
-MISSING = "not recorded, and would tell causes apart"
+MISSING = "not known, and would tell causes apart"
+NOT_JUDGED = "not judged, for lack of data"
+MOST_EXCLUDED = 4
+"""Causes of each kind that are not named; JSON has all."""
 MOST_MISSING = 5
 """Lines of it; JSON has all."""
 BOTH = "normal    │abnormal"
@@ -387,11 +388,18 @@ def _lists(result: Diagnosis) -> Iterator[TitledLines]:
         missing = [f"  {text}" for text in result.missing_evidence[:MOST_MISSING]]
         more = len(result.missing_evidence) - MOST_MISSING
         yield MISSING, [*missing, *([f"  ({counted(more, 'other')})"] if more > 0 else [])]
-    near = sorted(result.excluded, key=lambda e: _NO_SENSOR.search(e.reason) is not None)[:4]
-    if near and result.verdict == "regression":
-        yield "ruled out", [f"  {e.id}: {e.reason}" for e in near]
+    if result.verdict == "regression":
+        yield from _not_named(result)
     if result.next_step:
         yield "next", [f"  {result.next_step}"]
+
+
+def _not_named(result: Diagnosis) -> Iterator[TitledLines]:
+    """Causes that something recorded speaks against, apart from those that were not judged."""
+    for title, ruled_out in (("ruled out", True), (NOT_JUDGED, False)):
+        of_kind = [e for e in result.excluded if e.ruled_out is ruled_out]
+        if of_kind:
+            yield title, [f"  {e.id}: {e.reason}" for e in of_kind[:MOST_EXCLUDED]]
 
 
 def _slow_steps(result: Diagnosis) -> Iterator[str]:
