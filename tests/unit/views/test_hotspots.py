@@ -62,7 +62,7 @@ def test_an_operator_gives_back_what_lies_above_its_target() -> None:
     assert row.efficiency_pct == pytest.approx(100 * least / 2000)
     assert row.recoverable_us == pytest.approx(2000 - least / 0.8)
     assert row.confidence == "high"
-    assert "1 call x 2000.00 µs; bound: 1111.29 µs per call" in row.why
+    assert "1 call x 2,000.00 µs; bound: 1,111.29 µs per call" in row.why
 
 
 def test_a_run_of_tiny_kernels_gives_back_all_but_the_slowest() -> None:
@@ -190,7 +190,12 @@ def test_a_summary_has_no_hotspots() -> None:
 def test_text_shows_the_arithmetic() -> None:
     text = printed(hotspots_parts, hotspots(made(), H200), top=1, width=120, color=False)
     assert "1. aten::mm m=8192 n=8192 k=8192" in text
-    assert ": 1 call x 2000.00 µs" in text
+    assert ": 1 call x 2,000.00 µs" in text
+    # No steps were found: shares are of the recording, in the table and in words.
+    assert "% of the recording (confidence: high)" in text
+    assert "of recording" in text
+    assert "of step" not in text
+    assert "of the step " not in text
     assert "FLOP and bytes known for 97.6 % of GPU time" in text
 
 
@@ -253,6 +258,7 @@ def test_weights_of_a_step_that_overflow_the_caches_come_from_hbm() -> None:
     assert row.bound_us == pytest.approx(8 * (one.bound_us or 0))
     assert row.recoverable_us == pytest.approx(8 * (80 - goal))
     assert "time from HBM (the layers of a step exceed the caches)" in row.why
+    assert row.advice == advice.about_operator("hbm", tiny=False)
 
 
 def test_communication_has_a_bound_and_counts_what_nothing_hides() -> None:
@@ -282,6 +288,24 @@ def test_without_a_launch_floor_the_shortest_call_counts() -> None:
     assert row.recoverable_us == pytest.approx(5 - 0.9 / 0.8)
     assert "shortest call in the profile (the launch floor is unknown): 0.90 µs" in row.why
     assert row.confidence == "medium"
+    assert row.advice.startswith("Too small for a kernel of its own")
+
+
+def test_a_long_call_with_little_work_is_not_called_small() -> None:
+    """What takes 40 us has a kernel of its own, however little the bound asks for."""
+    long = op("aten::add", ADD, 10_000, 40_000, 1, **SMALL)
+    profile = attributed(*long, event("kernel", "k", 50_000, 900))
+    (row,) = hotspots(profile, H200).hotspots
+    assert row.limiter == "launch"
+    assert row.advice.startswith("Its work needs less than a launch: try another kernel")
+
+
+@pytest.mark.parametrize("limiter", ["hbm", "l2", "l1", "tensor.bf16", "vector.fp32", None])
+def test_advice_does_not_say_what_limits_the_kernel_that_ran(limiter: str | None) -> None:
+    """The bound names what limits the best kernel; of this one, only the time is known."""
+    said = advice.about_operator(limiter, tiny=False)
+    assert "busy" not in said
+    assert "ound by" not in said
 
 
 def test_the_contract_for_machines() -> None:
@@ -379,7 +403,7 @@ def test_rows_with_one_remedy_are_one_thing_to_do() -> None:
 
 
 def test_kernels_of_two_operators_are_two_things_to_do() -> None:
-    said = advice.about_operator("tensor.bf16")
+    said = advice.about_operator("tensor.bf16", tiny=False)
     found = todo_of(row(1, "operator", "mm", 8, said), row(2, "operator", "bmm", 4, said))
     assert [one.rows for one in found] == [[1], [2]]
 

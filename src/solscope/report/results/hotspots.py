@@ -27,14 +27,16 @@ def hotspots_parts(result: HotspotTable, screen: Screen, *, top: int) -> list[Pr
         *([] if result.hardware else [Text(f"no bounds: {result.no_hardware}")]),
         Text(""),
         table(
-            *with_bars(_COLUMNS, rows, shares, at=3, draw=screen.draw, cells=cells, spare=spare),
+            *with_bars(
+                _columns(result), rows, shares, at=3, draw=screen.draw, cells=cells, spare=spare
+            ),
             screen.width,
         ),
         Text(""),
         *(
             Text(
                 clean(
-                    f"{row.rank}. {_name(row)}: {row.why}; saves {_saving(row)} "
+                    f"{row.rank}. {_name(row)}: {row.why}; would save {_saving(row, result)} "
                     f"(confidence: {row.confidence}). {row.advice}"
                 )
             )
@@ -51,14 +53,17 @@ _NOTE = (
     "S = bound / µs; an operator saves what is above {target:.4g} % of its bound, or of a longer "
     "time that its line names"
 )
-_COLUMNS = (
-    *numbers("#", "saves µs", "of step", "µs", ("bound µs", 3), ("S", 2)),
-    Column("limit", text=True, spare=4),
-    Column("calls", spare=5),
-    Column("kind", text=True),
-    Column("role", text=True, spare=6),
-    Column("what", text=True, code=True),
-)
+
+
+def _columns(result: HotspotTable) -> tuple[Column, ...]:
+    return (
+        *numbers("#", "saves µs", f"of {_whole(result)}", "µs", ("bound µs", 3), ("S", 2)),
+        Column("limit", text=True, spare=4),
+        Column("calls", spare=5),
+        Column("kind", text=True),
+        Column("role", text=True, spare=6),
+        Column("what", text=True, code=True),
+    )
 
 
 def _heading(result: HotspotTable) -> str:
@@ -71,11 +76,10 @@ def _together(result: HotspotTable) -> list[Text]:
     total = sum(row.recoverable_us for row in result.hotspots)
     if len(result.hotspots) < 2:
         return []
-    what = "step" if result.basis.steps else "recording"
     return [
         Text(
             f"all {len(result.hotspots)} rows together save {total / 1e3:,.3f} of the "
-            f"{result.step_ms:,.3f} ms of the {what}"
+            f"{result.step_ms:,.3f} ms of the {_whole(result)}"
         )
     ]
 
@@ -100,5 +104,10 @@ def _name(row: Hotspot) -> str:
     return f"{row.operator} {axes_text(row.axes)}".rstrip()
 
 
-def _saving(row: Hotspot) -> str:
-    return f"{row.recoverable_us:,.2f} µs, {row.recoverable_pct_of_step:.1f} % of the step"
+def _saving(row: Hotspot, result: HotspotTable) -> str:
+    share = f"{row.recoverable_pct_of_step:.1f} % of the {_whole(result)}"
+    return f"{row.recoverable_us:,.2f} µs, {share}"
+
+
+def _whole(result: HotspotTable) -> str:
+    return "step" if result.basis.steps else "recording"

@@ -75,15 +75,23 @@ def late_rank(why: str) -> str:
     return LATE_RANK.get(why, ANY_LATE_RANK)
 
 
-def about_operator(limiter: str | None) -> str:
-    """What to do about calls above their bound, by what sets the bound."""
+def about_operator(limiter: str | None, *, tiny: bool) -> str:
+    """What to do about calls above their least time, by what sets that time.
+
+    What limits the kernel that ran is not known from its time: it may be something else.
+    """
+    if limiter == "launch" and tiny:
+        return "Too small for a kernel of its own: fuse it with a neighbor"
     if limiter == "launch":
-        return "Too small for a kernel of its own: fuse it with a neighbor, or launch it in a graph"
+        return "Its work needs less than a launch: try another kernel, or fuse it with a neighbor"
     if limiter in (*MEMORIES, "l1"):
         return (
-            "Bound by memory: fuse it with the operator before or after it, or use a kernel that "
-            "moves each byte once"
+            "Memory sets its least time: move fewer bytes (fuse it with the operator before or "
+            "after it), or move them faster (another kernel)"
         )
     if limiter is not None and limiter.startswith("tensor."):
-        return "Try other kernels, tiles or libraries for this shape: the matrix units are not busy"
+        return (
+            "The matrix units set its least time: try other kernels, tiles or libraries for this "
+            "shape"
+        )
     return "Try another kernel for this shape"

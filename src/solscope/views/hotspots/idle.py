@@ -148,11 +148,11 @@ def _comm_row(name: str, comm: _Comm, least: _Least | None, window: Window) -> H
     time_us, saved = (window.per_step(ns) for ns in (comm.time_ns, comm.exposed_ns))
     bound_us = None if least is None else window.per_step(1e3 * least.time_us)
     why = (
-        f"{mean_count(per_step, 'call')} {take(per_step)} {time_us:.2f} µs, {saved:.2f} µs of it "
+        f"{mean_count(per_step, 'call')} {take(per_step)} {time_us:,.2f} µs, {saved:,.2f} µs of it "
         "while nothing computes"
     )
     if bound_us is not None:
-        why += f"; interconnect bound: {bound_us:.2f} µs"
+        why += f"; interconnect bound: {bound_us:,.2f} µs"
     return lost_time(
         "comm",
         name,

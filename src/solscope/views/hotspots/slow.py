@@ -14,6 +14,7 @@ from solscope.roofline.bound import CACHES
 from solscope.views.costs import CallKind, CallTable
 from solscope.views.hotspots.advice import about_operator
 from solscope.views.hotspots.base import Hotspot, mean_count
+from solscope.views.hotspots.fusion import TINY_NS
 from solscope.views.hotspots.window import Window
 from solscope.views.operators import MEMORIES, call_name, origin
 from solscope.views.percent import percent_of
@@ -23,6 +24,7 @@ OF_LAYERS = {"decode": ("weights", "cache", "state")}
 values of a prefill were written a moment ago."""
 ALWAYS = ("weights",)
 FROM_HBM = "time from HBM (the layers of a step exceed the caches)"
+NO_FLOOR = "shortest call in the profile (the launch floor is unknown)"
 
 
 def slow_operators(
@@ -117,6 +119,8 @@ class _Reference(msgspec.Struct, frozen=True):
     name: str
     expected_us: float | None
     sure: bool
+    limiter: str | None
+    """What sets this time."""
 
 
 def _reference(
@@ -141,11 +145,14 @@ def _reference(
         name = f"time from HBM (the {unknown} bandwidth is unknown)"
         times[name] = cost.bytes / rate * 1e6
     if "launch" in least.missing:
-        times["shortest call in the profile (the launch floor is unknown)"] = shortest_us
+        times[NO_FLOOR] = shortest_us
     name = max(times, key=lambda name: times[name])
     # One empty kernel takes as long as the launch floor: nothing that works gets near it.
     sure = not expected and name in ("bound", FROM_HBM) and least.limiter != "launch"
-    return _Reference(times[name], name, likely.time_us if expected else None, sure)
+    limiter = {"bound": least.limiter, "expected time": likely.limiter, NO_FLOOR: "launch"}
+    return _Reference(
+        times[name], name, likely.time_us if expected else None, sure, limiter.get(name, "hbm")
+    )
 
 
 def _operator(
@@ -179,13 +186,13 @@ def _operator(
         recoverable_pct_of_step=window.pct(saved),
         confidence="high" if reference.sure and not (kind.inferred or kind.source) else "medium",
         why=(
-            f"{mean_count(per_step, 'call')} x {time_us / per_step:.2f} µs; {reference.name}: "
-            f"{reference.time_us:.2f} µs per call{_too_low(least, reference)}, or "
-            f"{goal / per_step:.2f} µs at {target_pct:.4g} %"
+            f"{mean_count(per_step, 'call')} x {time_us / per_step:,.2f} µs; {reference.name}: "
+            f"{reference.time_us:,.2f} µs per call{_too_low(least, reference)}, or "
+            f"{goal / per_step:,.2f} µs at {target_pct:.4g} %"
             + (f"; axes {kind.source}" if kind.source else "")
-            + (f"; other work runs beside all but {saved:.2f} µs of it" if saved < above else "")
+            + (f"; other work runs beside all but {saved:,.2f} µs of it" if saved < above else "")
         ),
-        advice=about_operator(least.limiter),
+        advice=about_operator(reference.limiter, tiny=1e3 * time_us < TINY_NS * per_step),
     )
 
 
@@ -193,4 +200,4 @@ def _too_low(least: Bound, reference: _Reference) -> str:
     """The bound, which the table has, beside the time that the saving is counted from."""
     if reference.name == "bound":
         return ""
-    return f" (the bound of {least.time_us or 0.0:.2f} µs is too low to reach)"
+    return f" (the bound of {least.time_us or 0.0:,.2f} µs is too low to reach)"
