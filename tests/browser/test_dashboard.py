@@ -241,7 +241,9 @@ def test_the_benchmark_ranks_solutions_and_sets_two_against_each_other(
     with watched(browser) as (page, problems):
         page.goto(f"{address}/bench")
         expect(page.locator("#leaderboard tbody tr")).to_have_count(3)
-        eventually(page, page.locator("#reached [data-tip*='can be saved']").count, lambda n: n > 1)
+        eventually(
+            page, page.locator("#reached [data-tip*='above the bound']").count, lambda n: n > 1
+        )
         eventually(
             page, page.locator("#solutions [data-tip*='best of all']").count, lambda n: n > 3
         )

@@ -24,7 +24,7 @@ export function SolutionHeat({ operators, entries, time }: { operators: Operator
   return <HeatMap label={`S of ${entries.length} solutions on ${rows.length} operators, in percent`} rows={rows} columns={entries.map((entry) => entry.solution)} noteTitle="importance" tall={22} />;
 }
 
-/** How strong what can be saved is drawn, beside what the bound takes. */
+/** How strong what is above the bound is drawn, beside what the bound takes. */
 const PALE = 0.35;
 const ROW = 24;
 /** Operators shown; the others are less. */
@@ -33,10 +33,10 @@ const MOST = 16;
 /** Share of the time from which on it can be seen. */
 const SEEN = 0.0005;
 
-/** Shares of the time: `bound` is needed, `back` could be saved, `missing` did not pass. */
+/** Shares of the time: `bound` is needed, `back` is above the bound, `missing` did not pass. */
 interface Reached { name: string; bound: number; back: number; missing: number; tip: string[]; note: string }
 
-/** One bar per operator, as long as its share of the time; that with most to save first. */
+/** One bar per operator, as long as its share of the time; that with most of it above the bound first. */
 export function ReachedShare({ operators, time }: { operators: OperatorScore[]; time: string }) {
   const known = operators.filter((row) => row.s !== null && row.importance > 0).sort((a, b) => (b.recoverable ?? 0) - (a.recoverable ?? 0));
   if (!known.length) return null;
@@ -45,17 +45,17 @@ export function ReachedShare({ operators, time }: { operators: OperatorScore[]; 
   if (rest.length) {
     const sum = (of: (one: Reached) => number): number => rest.reduce((all, one) => all + of(one), 0);
     const back = sum((one) => one.back);
-    bars.push({ name: `${rest.length} others`, bound: sum((one) => one.bound), back, missing: sum((one) => one.missing), tip: [`${rest.length} others`, `can be saved: ${share(back)} of the ${time}`], note: `${share(back)} can be saved` });
+    bars.push({ name: `${rest.length} others`, bound: sum((one) => one.bound), back, missing: sum((one) => one.missing), tip: [`${rest.length} others`, `above the bound: ${share(back)} of the ${time}`], note: `${share(back)} above the bound` });
   }
   const most = Math.max(...bars.map((one) => one.bound + one.back + one.missing));
   const draw = (frame: Frame) => {
     const { ink, narrow } = frame;
     const names = bars.map((one) => shorten(one.name, narrow ? 16 : 34));
-    const notes = bars.map((one) => (narrow ? (one.note.split(",")[0] as string).replace(" can be saved", "") : one.note));
+    const notes = bars.map((one) => (narrow ? (one.note.split(",")[0] as string).replace(" above the bound", "") : one.note));
     const box = boxOf(frame, 14 + Math.max(...names.map((name) => widthOf(name, 12))), 16 + Math.max(...notes.map((note) => widthOf(note, 12))), 22, 44);
     const x = linear(0, 100 * most, [box.left, box.right]);
     const pale = blend(SIDES[0] as string, ink.surface, PALE);
-    const keys = [{ name: "least time by the bound", color: SIDES[0] as string }, { name: "can be saved", color: pale }, ...(bars.some((one) => one.missing >= SEEN) ? [{ name: "did not pass", color: ink.line }] : [])];
+    const keys = [{ name: "least time by the bound", color: SIDES[0] as string }, { name: "above the bound", color: pale }, ...(bars.some((one) => one.missing >= SEEN) ? [{ name: "did not pass", color: ink.line }] : [])];
     return (
       <>
         <Keys keys={keys} x={box.left} y={13} ink={ink} room={frame.width - box.left} />
@@ -79,15 +79,15 @@ export function ReachedShare({ operators, time }: { operators: OperatorScore[]; 
       </>
     );
   };
-  return <Chart label={`What ${known.length} operators take of the ${time}, and how much of it can be saved`} height={72 + bars.length * ROW} draw={draw} />;
+  return <Chart label={`What ${known.length} operators take of the ${time}, and how much of it is above the bound`} height={72 + bars.length * ROW} draw={draw} />;
 }
 
 function barOf(row: OperatorScore, time: string): Reached {
   const [bound, back] = [row.importance * (row.s ?? 0), row.recoverable ?? 0];
   return {
     name: row.operator, bound, back, missing: row.importance * Math.max(0, 1 - row.covered_weight),
-    tip: [row.operator, `S ${share(row.s)}; ${share(row.importance)} of the ${time}`, `can be saved: ${share(row.recoverable)} of the ${time}`],
-    note: `${share(back)} can be saved, S ${percent(100 * (row.s ?? 0), 0)}`,
+    tip: [row.operator, `S ${share(row.s)}; ${share(row.importance)} of the ${time}`, `above the bound: ${share(row.recoverable)} of the ${time}`],
+    note: `${share(back)} above the bound, S ${percent(100 * (row.s ?? 0), 0)}`,
   };
 }
 

@@ -24,13 +24,13 @@ export function BenchView({ page }: { page: BenchPage }) {
     { id: "s", title: "S", help: "Bound / time, shapes by their weight; those that did not pass count as 0", value: (row) => row.s, show: (row) => <span class="with-bar">{share(row.s)}<Bar share={100 * (row.s ?? 0)} /></span> },
     { id: "published", spare: 7, title: "S, published bound", help: "By the bound that the public suite states, which is not always a lower bound", value: (row) => row.published_s, show: (row) => share(row.published_s) },
     ...(Object.keys(page.production_s).length ? [{ id: "xpu", spare: 2, title: "S of XPU-A", help: "Deployed kernels on XPU-A, median shape, as published", value: (row: OperatorScore) => page.production_s[row.operator], show: (row: OperatorScore) => share(page.production_s[row.operator]) }] : []),
-    { id: "back", spare: 4, title: "Can be saved", help: `What calls take beyond their bounds, of the ${page.time}`, value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
+    { id: "back", spare: 4, title: "Above the bound", help: `What calls take beyond their bounds, of the ${page.time}: the most that faster kernels can save`, value: (row) => row.recoverable, show: (row) => share(row.recoverable) },
     { id: "shapes", spare: 5, title: "Shapes", value: (row) => row.shapes_passed, show: (row) => `${row.shapes_passed} of ${row.shapes}` },
   ], [page]);
   return (
     <>
       <Begin headline={page.headline} severity={page.headline.severity} />
-      <Section id="reached" title="Where the time is, and how much of it can be saved" about={`One bar per operator, as long as its share of the ${page.time}: first the least time by the bound, then what the best solutions take beyond it, which can be saved. Those with most of that first.`}>
+      <Section id="reached" title="Where the time is, and how much of it is above the bound" about={`One bar per operator, as long as its share of the ${page.time}: first the least time by the bound, then what the best solutions take beyond it. Those with most of that first.`}>
         <ReachedShare operators={best.operators} time={page.time} />
       </Section>
       <Section id="solutions" title="Who reaches what" about="S of every solution on every operator, in percent; the most important operators first, the best solution of each outlined. Empty: nothing passed.">

@@ -21,6 +21,8 @@ Status = Literal[
 ]
 """What became of one shape."""
 
+SCALED = "sizes were scaled down: errors that occur only at full size were not seen"
+"""Said of results of small shapes."""
 FAILURES: tuple[Status, ...] = (
     "wrong_shape",
     "wrong_dtype",

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from solscope.bench.base import ShapeResult
+from solscope.bench.base import SCALED, ShapeResult
 from solscope.bench.catalog import built_in, find_solution
 from solscope.bench.pool.spawner import Spawner
 from solscope.bench.results.attempts import Attempt, Change, TunedShape, Tuning
@@ -198,12 +198,12 @@ class Tuner:
         options = self.options
         notes = []
         if options.device == "cpu":
-            notes.append("times of one CPU thread: whether it is right, not how fast a GPU runs it")
+            notes.append("times of one CPU thread: they say nothing about a GPU")
         reason = next((line.bound_reason for line in lines if line.bound_us is None), None)
         if reason:
             notes.append(f"no bound: {reason}")
         if options.scale != 1:
-            notes.append("sizes were scaled: what goes wrong at full size alone was not seen")
+            notes.append(SCALED)
         if self._unused:
             notes.append(self._unused)
         elif not best:

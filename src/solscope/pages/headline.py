@@ -154,8 +154,8 @@ def of_bench(score: Score, ignored: Sequence[str] = ()) -> Headline:
     if score.recoverable is not None and most is not None and most.recoverable is not None:
         of = f"of the {words.time_of(score.suite)}"
         figures += [
-            Figure("can be saved", 100 * score.recoverable, "%", of),
-            Figure(f"can be saved in {most.operator}", 100 * most.recoverable, "%", of),
+            Figure("above the bound", 100 * score.recoverable, "%", of),
+            Figure(f"above the bound in {most.operator}", 100 * most.recoverable, "%", of),
         ]
     return Headline(
         f"{sentence}{rest}", figures, "neutral", words.advice(score), words.legend(score)

@@ -124,8 +124,9 @@ TERMS = {
     "launch-bound": "the GPU waits for kernels to be launched one by one",
     "bound": "the least time that these calls can take on this GPU",
     "importance": "share of the GPU time, mean over profiles",
-    "can be saved": "what faster kernels would save: in a benchmark down to the bound, elsewhere "
-    "down to 80 % of its speed",
+    "can be saved": "what kernels at 80 % of the speed of the bound would save",
+    "above the bound": "what calls take beyond the least time: the most that faster kernels can "
+    "save, and more than they will",
     "role": "what a kernel is for in its layer",
     "axes": "sizes and types that determine what a call costs",
     "ready to run, no core": "the main thread waits in the run queue of the scheduler: others run "

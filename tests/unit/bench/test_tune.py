@@ -128,6 +128,18 @@ def test_once_ends_with_1_when_the_attempt_fails(
     assert found["attempts"][0]["reason"].startswith("shape 0: ")
 
 
+@pytest.mark.usefixtures("warm_workers", "quick")
+def test_once_ends_with_2_when_nothing_could_be_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rms_norm.py").write_text("import a_missing_package\n", encoding="utf-8")
+    what = ["bench", "tune", "rms_norm", "--solution", str(tmp_path), "--shapes", "0"]
+    assert run([*what, "--device", "cpu", "--small", "--once", "--json"]) == 2
+    said = capsys.readouterr()
+    assert document(said.out)["attempts"][0]["status"] == "unsupported"
+    assert "nothing could be checked: every shape is unsupported (No module named" in said.err
+
+
 @pytest.mark.parametrize("once", [["--once"], []])
 @pytest.mark.parametrize("file", [None, "l2_norm.py", "notes.toml"])
 def test_a_folder_without_a_file_for_the_operator_is_refused(

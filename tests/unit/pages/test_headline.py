@@ -179,6 +179,10 @@ def test_results_begin_with_how_close_the_best_come_to_the_limit() -> None:
     )
     missing = f"with 0 for the {100 * (1 - board.best.covered):.1f} % of the time that did not pass"
     assert missing in found.sentence
+    assert board.best.s_covered is not None
+    assert f"(S of the rest: {100 * board.best.s_covered:.1f} %)" in found.sentence
+    # A bound is not a promise: nothing says that the time above it can be saved.
+    assert "can be saved" not in f"{found.sentence} {[one.name for one in found.figures]}"
     assert missing not in of_bench(replace(board.best, covered=1.0)).sentence
     assert found.legend is not None
     assert "S: bound / measured time" in found.legend

@@ -75,3 +75,8 @@ class Tuning(msgspec.Struct, frozen=True):
     def failed(self) -> bool:
         """Whether the newest attempt is wrong on a shape."""
         return any(shape.status in FAILURES for shape in self.shapes)
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether no shape of the newest attempt could be run: nothing is known of it."""
+        return all(shape.status == "unsupported" for shape in self.shapes)

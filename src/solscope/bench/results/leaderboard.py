@@ -40,6 +40,11 @@ class Leaderboard(ResultSet, frozen=True):
     best: Score
     entries: list[Entry]
 
+    def ranked(self, operator: str) -> list[tuple[str, float]]:
+        """The solutions with an S above 0 on an operator, the highest first."""
+        reached = ((entry.solution, entry.operators.get(operator)) for entry in self.entries)
+        return sorted(((name, s) for name, s in reached if s), key=lambda pair: -pair[1])
+
 
 def leaderboard(
     results: Sequence[ShapeResult],

@@ -8,7 +8,7 @@ from solscope.text import as_percent, capitalized, in_words
 
 
 def time_of(suite: str) -> str:
-    """What importance, and time that can be saved, are shares of."""
+    """What importance, and time above the bound, are shares of."""
     return "GPU time of production profiles" if suite == DEFAULT_SUITE else "time of the suite"
 
 
@@ -29,12 +29,14 @@ def sentence(score: Score) -> str | None:
         missing = as_percent(1 - score.covered, 1)
         time = "their time" if len(score.only) > 1 else "its time" if score.only else "the time"
         said += f", with 0 for the {missing} of {time} that did not pass or was not run"
+        if score.s_covered is not None:
+            said += f" (S of the rest: {as_percent(score.s_covered, 1)})"
     most = most_recoverable(score)
     if most is None:
         return f"{said}."
     share = as_percent(most.recoverable or 0.0, 1)
     time = time_of(score.suite)
-    return f"{said}; most can be saved in {most.operator}, {share} of the {time}."
+    return f"{said}; {most.operator} takes most time above its bound: {share} of the {time}."
 
 
 def has_gaps(score: Score) -> bool:
@@ -50,7 +52,8 @@ def legend(score: Score) -> str:
     return (
         "S: bound / measured time; 100 % is the limit of the hardware. Bound: the least time that "
         f"the rates of the GPU allow for a call. {capitalized(time_of(score.suite))}: {whole}. "
-        f"Can be saved: what every call takes beyond its bound.{_of_these(score)}"
+        "Above the bound: what calls take beyond it, the most that faster kernels can save."
+        f"{_of_these(score)}"
     )
 
 

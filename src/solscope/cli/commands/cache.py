@@ -44,7 +44,7 @@ def clear_command(output: Output) -> None:
     """Delete everything in the cache. Profiles are read again when they are next opened.
 
     \b
-    Example:
+    Examples:
       solscope cache clear
     """
     from solscope.cache.report import clear_cache

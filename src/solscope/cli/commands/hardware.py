@@ -28,7 +28,12 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_command(output: Output) -> None:
-    """List all GPUs with hardware data."""
+    """List all GPUs with hardware data.
+
+    \b
+    Examples:
+      solscope hardware list
+    """
     from solscope.hardware import find, names
 
     present({"hardware": [find(name) for name in names()]}, output)
@@ -49,6 +54,12 @@ def show_command(names: tuple[str, ...], measured: bool, output: Output) -> None
 
     NAME is a short name (H100 is the SXM module, H100-PCIe the card; case is ignored) or a .toml
     file.
+
+    \b
+    Examples:
+      solscope hardware show B200
+      solscope hardware show H200 --measured
+      solscope hardware show H100 B200
     """
     from solscope.hardware import find
 
@@ -69,6 +80,11 @@ def measure_command(out: Path | None, force: bool, output: Output) -> None:
     """Measure the GPU of this machine and write a hardware file.
 
     Needs PyTorch and takes one to three minutes on an idle GPU. It changes no GPU settings.
+
+    \b
+    Examples:
+      solscope hardware measure
+      solscope hardware measure --out mine.toml
     """
     from solscope.hardware import load, measured_path
     from solscope.measure import card_name, measure

@@ -53,7 +53,13 @@ def command() -> None:
 @chosen_suite_option
 @form_options
 def list_operators(suite: str, output: Output) -> None:
-    """List the operators, most important first."""
+    """List the operators, most important first.
+
+    \b
+    Examples:
+      solscope suite list
+      solscope suite list --suite my-suite.json
+    """
     from solscope.suite import listed_rows, load, suite_list
 
     rows = suite_list() if suite == "atrex" else listed_rows(load(suite))
@@ -65,7 +71,12 @@ def list_operators(suite: str, output: Output) -> None:
 @chosen_suite_option
 @form_options
 def show(operator: str, suite: str, output: Output) -> None:
-    """Show operator OP: its math, the inputs and outputs of a solution, and the tolerances."""
+    """Show operator OP: its math, the inputs and outputs of a solution, and the tolerances.
+
+    \b
+    Examples:
+      solscope suite show rms_norm
+    """
     from solscope.suite import describe, load
 
     present(describe(load(suite), operator), output, suite=suite)
@@ -76,7 +87,13 @@ def show(operator: str, suite: str, output: Output) -> None:
 @bound_option("published")
 @form_options
 def roofline(hardware: list[str], bound: BoundKind, output: Output) -> None:
-    """Show regime, arithmetic intensity and bound per operator, as published or on any GPU."""
+    """Show regime, arithmetic intensity and bound per operator, as published or on any GPU.
+
+    \b
+    Examples:
+      solscope suite roofline --hardware H200,MI300X
+      solscope suite roofline --hardware H200 --bound corrected
+    """
     from solscope.suite import suite_roofline
 
     present({"operators": suite_roofline(hardware, bound=bound)}, output)
@@ -93,6 +110,11 @@ def shapes(operator: str | None, suite: str, hardware: list[str], output: Output
     """Show every shape of operator OP with the published S and solscope's own bound.
 
     Without OP, list the median S of every operator of the public suite, lowest first.
+
+    \b
+    Examples:
+      solscope suite shapes
+      solscope suite shapes rms_norm --hardware H200
     """
     from solscope.suite import listed_shapes, load, suite_medians, suite_shapes
 
@@ -120,6 +142,10 @@ def verify(operators: tuple[str, ...], suite: str, output: Output) -> int:
     Every shape must produce inputs, seeds must be reproducible, the plain torch solution must pass,
     and solutions that skip the work (zeros, copies, missing rows, too few bits) must fail on every
     output. Exit code 1: a check failed.
+
+    \b
+    Examples:
+      solscope suite verify rms_norm
     """
     from solscope.bench.verify import verify_suite
     from solscope.suite import load

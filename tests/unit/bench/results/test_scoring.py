@@ -16,7 +16,12 @@ from solscope.bench.results.leaderboard import leaderboard
 from solscope.bench.results.score import score, select, usual
 from solscope.cli import run
 from solscope.errors import InputError, UsageError
-from solscope.report.results.bench import contrast_parts, results_parts
+from solscope.report.results.bench import (
+    MOST_UNDECIDED,
+    contrast_parts,
+    leaderboard_parts,
+    results_parts,
+)
 from tests.printing import printed
 
 JITTER = (0.995, 1.0, 1.0, 1.005, 0.998, 1.002)
@@ -710,3 +715,57 @@ def test_results_of_scaled_sizes_say_so() -> None:
     told = "sizes were scaled"
     assert told in printed(results_parts, {"results": [full, scaled]}, width=100, color=False)
     assert told not in printed(results_parts, {"results": [full]}, width=100, color=False)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_leaderboard_names_the_first_two_also_where_their_columns_do_not_fit(width: int) -> None:
+    names = [f"solution-{number}" for number in range(8)]
+    rows = [
+        line("rms_norm", "0", 20.0 + 10 * at, solution=name)
+        for at, name in enumerate(reversed(names))
+    ]
+    rows += [line("l2_norm", "0", 40.0, solution="only-here")]
+    board = leaderboard(rows)
+    (first, s), (second, _), *_ = board.ranked("rms_norm")
+    assert (first, second) == (names[7], names[6])
+    assert s == pytest.approx(0.5 * 0.5)
+    said = printed(leaderboard_parts, board, width=width, color=False).splitlines()
+    ahead = next(text.split() for text in said if text.rstrip().endswith("rms_norm"))
+    assert [ahead[4], *ahead[5:8]] == [names[7], "16.7", "%", names[6]]
+    alone = next(text.split() for text in said if text.rstrip().endswith("l2_norm"))
+    assert alone[4:7] == ["only-here", "-", "-"]
+
+
+def test_a_leaderboard_of_one_solution_has_no_next() -> None:
+    said = printed(leaderboard_parts, leaderboard([line("rms_norm", "0", 20.0)]), width=120)
+    assert "next" not in said
+
+
+def test_a_comparison_shows_what_changed_before_what_cannot_be_told() -> None:
+    shapes = [str(number) for number in range(MOST_UNDECIDED + 3)]
+    before = [line("rms_norm", shape, 20.0) for shape in shapes]
+    after = [line("rms_norm", shape, 10.0 if shape == "7" else 20.0) for shape in shapes]
+    found = contrast(before, after)
+    said = printed(contrast_parts, found, width=100, color=False).splitlines()
+    rows = [text for text in said if text.rstrip().endswith("rms_norm")]
+    assert "faster" in rows[0]
+    assert all("cannot tell" in text for text in rows[1:])
+    assert len(rows) == 1 + MOST_UNDECIDED
+    assert "and 2 shapes that cannot be told; --json has them all" in said
+    # Markdown leaves nothing out.
+    paper = printed(contrast_parts, found, width=100_000, color=False).splitlines()
+    assert sum(text.rstrip().endswith("rms_norm") for text in paper) == len(shapes)
+
+
+def test_shapes_that_are_unsupported_for_one_reason_are_one_row() -> None:
+    def unsupported(shape: str, reason: str) -> ShapeResult:
+        return line("rms_norm", shape, 1.0, status="unsupported", reason=reason)
+
+    missing = "No module named 'triton'"
+    rows = [unsupported(str(number), missing) for number in range(5)]
+    rows += [unsupported("8", "too large"), line("rms_norm", "9", 20.0)]
+    said = printed(results_parts, {"results": rows}, width=120, color=False)
+    assert said.count(missing) == 1
+    assert "5 shapes" in said
+    assert "too large" in said
+    assert "7 results: 6 unsupported, 1 passed" in said

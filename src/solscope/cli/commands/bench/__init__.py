@@ -202,6 +202,12 @@ def check(solution: str, output: Output, **values: Any) -> int:
 
     SOLUTION is the name of a built-in solution, a Python file, or a folder. Exit code 1: it failed.
     Exit code 2: nothing could be checked.
+
+    \b
+    Examples:
+      solscope bench check mine --op rms_norm
+      solscope bench check mine --op rms_norm --device cpu --small
+      solscope bench check torch-eager --op rms_norm --shapes top3
     """
     return _evaluate(_options((solution,), check_only=True, **values), output)
 
@@ -328,7 +334,13 @@ def _finish(results: list[ShapeResult], agenda: Agenda, output: Output, out: Pat
 @flag_option("--force", "Overwrite files that exist.")
 @json_option
 def new(operator: str, target: Path | None, language: str, force: bool, output: Output) -> None:
-    """Write a folder with a correct solution of operator OP for you to optimize."""
+    """Write a folder with a correct solution of operator OP for you to optimize.
+
+    \b
+    Examples:
+      solscope bench new rms_norm
+      solscope bench new rms_norm -o mine --language triton
+    """
     from solscope.bench.template import write_template
 
     folder = target or Path(f"{operator}-solution")

@@ -80,7 +80,14 @@ def score(
     method: str | None,
     output: Output,
 ) -> None:
-    """Compute S = bound / time per operator and overall, and what could still be gained."""
+    """Compute S = bound / time per operator and overall, and what could still be gained.
+
+    \b
+    Examples:
+      solscope bench score r.jsonl
+      solscope bench score r.jsonl --solution mine --op rms_norm
+      solscope bench score demo:bench-h200 --method graph
+    """
     from solscope.bench.results.score import score as compute
 
     with results_of(*files) as lines:
@@ -109,6 +116,11 @@ def compare(
     """Compare the results in B with those in A, per shape and overall.
 
     Exit code 1: B is slower overall.
+
+    \b
+    Examples:
+      solscope bench compare before.jsonl after.jsonl
+      solscope bench compare r.jsonl r.jsonl --solution-a a --solution-b b
     """
     from solscope.bench.results.contrast import contrast
 
@@ -129,7 +141,14 @@ def leaderboard(
     method: str | None,
     output: Output,
 ) -> None:
-    """Rank all solutions in the given files, overall and per operator."""
+    """Rank all solutions in the given files, overall and per operator.
+
+    \b
+    Examples:
+      solscope bench leaderboard r.jsonl
+      solscope bench leaderboard r.jsonl --op rms_norm,silu_and_mul
+      solscope bench leaderboard demo:bench-h200 --markdown
+    """
     from solscope.bench.results.leaderboard import leaderboard as rank
 
     with results_of(*files) as lines:
@@ -145,6 +164,10 @@ def verify(files: tuple[Path, ...], output: Output) -> int:
 
     Every line carries a digest of itself and one of its run. Weights, bounds and medians are
     computed again. Exit code 1: something does not fit.
+
+    \b
+    Examples:
+      solscope bench verify r.jsonl
     """
     from solscope.bench.audit import audit
 

@@ -76,15 +76,14 @@ def tune(
     Each attempt is compared with the bound, with the best known result and with the attempt before.
     It runs in a separate process, and a wrong kernel is an attempt like any other. Saving the files
     while an attempt runs, e.g. one that hangs, ends it and begins the next. Stop with Ctrl-C. With
-    --json, each attempt is one document.
+    --json, each attempt is one document. Exit code 1: the last attempt failed. Exit code 2: nothing
+    of it could be checked.
 
     \b
     Examples:
       solscope bench new rms_norm --language triton
       solscope bench tune rms_norm --results results/bench/h200.jsonl
       solscope bench tune rms_norm --solution mine.py --device cpu --small --once
-
-    Exit code 1: the last attempt failed.
     """
     from solscope.bench.tune import Tuner
     from solscope.cli.results_files import results_of
@@ -137,9 +136,16 @@ def _options(
 
 
 def _once(tuner: Tuner, output: Output) -> int:
+    from solscope.errors import InputError
+
     with running_line("attempt 1") as progress:
         tuning = tuner.attempt(progress)
-    return present(tuning, output, failed=tuning.failed)
+    code = present(tuning, output, failed=tuning.failed)
+    if tuning.unchecked:
+        raise InputError(
+            f"nothing could be checked: every shape is unsupported ({tuning.shapes[0].reason})"
+        )
+    return code
 
 
 def _watch(tuner: Tuner, output: Output) -> int:
@@ -167,7 +173,7 @@ def _watch(tuner: Tuner, output: Output) -> int:
                 if on_screen:
                     click.clear()
                 present(tuning, output)
-                wrong = tuning.failed
+                wrong = tuning.failed or tuning.unchecked
             click.echo(f"solscope: waiting for a change of {tuner.place}; Ctrl-C ends", err=True)
     except KeyboardInterrupt:
         click.echo("", err=True)

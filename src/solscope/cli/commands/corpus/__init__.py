@@ -87,7 +87,13 @@ for _command in (*QUESTIONS, watch_command, *TRANSFER, *UPKEEP):
 @flag_option("--redact", "Take profiles only without private text, whoever adds them.")
 @json_option
 def init(store: str, redact: bool, output: Output) -> None:
-    """Create an empty store in a folder or at a URL. An existing store is left unchanged."""
+    """Create an empty store in a folder or at a URL. An existing store is left unchanged.
+
+    \b
+    Examples:
+      solscope corpus init store
+      solscope corpus init s3://bucket/store --redact
+    """
     from solscope.corpus.store import create_corpus
 
     _present_status(create_corpus(store, redact=redact), output)
@@ -146,6 +152,12 @@ def add(
 
     Content that is already in the store is skipped. A file that cannot be read is listed in the
     result, the others are added, and the exit code is 1.
+
+    \b
+    Examples:
+      solscope corpus add store profiles/
+      solscope corpus add store 'runs/*.json.gz' --tag branch=main --redact
+      solscope corpus add store profiles/ --max-seconds 60 --max-memory 8
     """
     from solscope import ReadOptions
     from solscope.corpus.ingest.add import add_profiles
@@ -205,7 +217,12 @@ def _say(path: str, state: str, reason: str | None, _total: int) -> None:
 @store_argument
 @json_option
 def status(store: str, output: Output) -> None:
-    """Show the number of profiles in a store, what they cover, and the store's size."""
+    """Show the number of profiles in a store, what they cover, and the store's size.
+
+    \b
+    Examples:
+      solscope corpus status store
+    """
     from solscope.corpus.store import open_corpus
 
     _present_status(open_corpus(store), output)
@@ -216,7 +233,13 @@ def status(store: str, output: Output) -> None:
 @where_option
 @json_option
 def list_command(store: str, where: tuple[str, ...], output: Output) -> None:
-    """List the profiles, oldest recording first."""
+    """List the profiles, oldest recording first.
+
+    \b
+    Examples:
+      solscope corpus list store
+      solscope corpus list store --where gpu=H200 --where branch=main
+    """
     from solscope.corpus.queries.listing import list_profiles
     from solscope.corpus.store import open_corpus
 
@@ -230,7 +253,12 @@ def list_command(store: str, where: tuple[str, ...], output: Output) -> None:
 @number_option("--limit", 100, click.IntRange(min=1), "Rows to print.")
 @json_option
 def query_command(store: str, sql: str, limit: int, output: Output) -> None:
-    """Run one SELECT on the tables profiles, times, steps and events. JSON has all rows."""
+    """Run one SELECT on the tables profiles, times, steps and events. JSON has all rows.
+
+    \b
+    Examples:
+      solscope corpus query store 'SELECT gpu, file FROM profiles'
+    """
     from solscope.corpus.queries.sql import query
     from solscope.corpus.store import open_corpus
 

@@ -62,7 +62,14 @@ def importance_command(
     top: int,
     output: Output,
 ) -> None:
-    """Show each operator's share of GPU time across all profiles, with a confidence interval."""
+    """Show each operator's share of GPU time across all profiles, with a confidence interval.
+
+    \b
+    Examples:
+      solscope corpus importance store
+      solscope corpus importance store --by shape --where phase=decode
+      solscope corpus importance store --group-by gpu --weight gpu-time
+    """
     from solscope.corpus.queries.importance import importance
     from solscope.corpus.store import open_corpus
 
@@ -90,7 +97,13 @@ def shapes_command(
     top: int,
     output: Output,
 ) -> None:
-    """Show the hot shapes of one operator, or of all operators."""
+    """Show the hot shapes of one operator, or of all operators.
+
+    \b
+    Examples:
+      solscope corpus shapes store dense_gemm
+      solscope corpus shapes store --cover 0.8 --buckets
+    """
     from solscope.corpus.queries.shapes import hot_shapes
     from solscope.corpus.store import open_corpus
 
@@ -120,7 +133,13 @@ def export_suite(
     force: bool,
     output: Output,
 ) -> None:
-    """Write the hot shapes of all operators to a suite file, or to standard output if OUT is -."""
+    """Write the hot shapes of all operators to a suite file, or to standard output if OUT is -.
+
+    \b
+    Examples:
+      solscope corpus export-suite store my-suite.json
+      solscope corpus export-suite store my-suite.json --where phase=decode
+    """
     from solscope.corpus.queries.export import suite_of, write_suite
     from solscope.corpus.store import open_corpus
 
@@ -165,6 +184,11 @@ def trend_command(
     """Show a series over profiles with its change points.
 
     The exit code is 1 when the last change made it slower.
+
+    \b
+    Examples:
+      solscope corpus trend store step
+      solscope corpus trend store dense_gemm --by version --min-change 5
     """
     from solscope.corpus.queries.trend import trend
     from solscope.corpus.store import open_corpus

@@ -50,6 +50,11 @@ def spool_command(
     sidecars go first. A file leaves the folder after it was added, and nothing is added twice,
     however often this command is killed. Files that cannot be added are moved to SPOOL/failed, with
     the reason next to them; the exit code is then 1.
+
+    \b
+    Examples:
+      solscope corpus spool store incoming/
+      solscope corpus spool store incoming/ --once --keep done/
     """
     from solscope import ReadOptions
     from solscope.corpus.ingest.describe import parse_tag
@@ -79,7 +84,12 @@ def _say(path: str, state: str, reason: str | None) -> None:
 @click.argument("target", metavar="TARGET")
 @json_option
 def backup_command(store: str, target: str, output: Output) -> None:
-    """Copy a store in a folder to a new folder, while others may read and write it."""
+    """Copy a store in a folder to a new folder, while others may read and write it.
+
+    \b
+    Examples:
+      solscope corpus backup store store-backup
+    """
     from solscope.corpus.maintenance.backup import backup
     from solscope.corpus.store import open_corpus
 
@@ -91,7 +101,13 @@ def backup_command(store: str, target: str, output: Output) -> None:
 @click.argument("target", metavar="DIR")
 @json_option
 def restore_command(source: str, target: str, output: Output) -> None:
-    """Copy a backup to a new folder. Afterwards, `corpus verify` shows that it is whole."""
+    """Copy a backup to a new folder. Afterwards, `corpus verify` shows that it is whole.
+
+    \b
+    Examples:
+      solscope corpus restore store-backup store
+      solscope corpus verify store
+    """
     from solscope.corpus.maintenance.backup import restore
 
     present(restore(source, target), output)
@@ -106,6 +122,11 @@ def export_command(store: str, target: str, where: tuple[str, ...], output: Outp
     """Write all profiles of a store, or those that --where chooses, to a new folder.
 
     `corpus import` adds them to another store.
+
+    \b
+    Examples:
+      solscope corpus export store out
+      solscope corpus export store out --where branch=main
     """
     from solscope.corpus.maintenance.exchange import export_profiles
     from solscope.corpus.queries.select import select
@@ -120,7 +141,12 @@ def export_command(store: str, target: str, where: tuple[str, ...], output: Outp
 @click.argument("source", metavar="EXPORT")
 @json_option
 def import_command(store: str, source: str, output: Output) -> None:
-    """Add the profiles of an export that the store does not have, and check them on the way."""
+    """Add the profiles of an export that the store does not have, and check them on the way.
+
+    \b
+    Examples:
+      solscope corpus import other-store out
+    """
     from solscope.corpus.maintenance.exchange import import_profiles
     from solscope.corpus.store import open_corpus
 

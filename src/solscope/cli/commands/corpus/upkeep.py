@@ -21,6 +21,11 @@ def verify_command(store: str, full: bool, output: Output) -> int:
     Finds rows that are doubled, missing or changed, files that cannot be read, and commits that
     were lost. Files that an earlier check on this machine read, and that have not changed since,
     are not read again.
+
+    \b
+    Examples:
+      solscope corpus verify store
+      solscope corpus verify store --full
     """
     from solscope.corpus.maintenance.verify import verify
     from solscope.corpus.store import open_corpus
@@ -43,6 +48,11 @@ def repair_command(store: str, dry_run: bool, accept_loss: bool, output: Output)
     event is there the same multiple of times. Lost commits cannot be repaired; they are listed,
     until --accept-loss says that their profiles are given up. The exit code is 1 while duplicates
     or lost commits remain.
+
+    \b
+    Examples:
+      solscope corpus repair store --dry-run
+      solscope corpus repair store
     """
     from solscope.corpus.maintenance.repair import repair
     from solscope.corpus.store import open_corpus
@@ -59,6 +69,10 @@ def compact(store: str, output: Output) -> None:
     """Merge small files, and remove leftovers of killed runs.
 
     Others may read and write meanwhile. Only one process at a time compacts a store in a folder.
+
+    \b
+    Examples:
+      solscope corpus compact store
     """
     from solscope.corpus.maintenance.compaction import compact as compact_store
     from solscope.corpus.store import open_corpus
@@ -75,6 +89,11 @@ def migrate_command(store: str, output: Output) -> None:
     """Bring a store that an earlier solscope wrote to the current schema, in place.
 
     No other process may write to the store meanwhile. Make a backup first.
+
+    \b
+    Examples:
+      solscope corpus backup store store-backup
+      solscope corpus migrate store
     """
     from solscope.corpus.maintenance.migrate import migrate
 
@@ -113,6 +132,12 @@ def remove_command(
     ID is an id, its first digits, or the path a profile was added from. Without one, --before,
     --older-than and --where choose profiles; together they choose those that match all. A profile
     without a recording date counts as recorded when it was added.
+
+    \b
+    Examples:
+      solscope corpus remove store --older-than 90 --dry-run
+      solscope corpus remove store 3f2a9c
+      solscope corpus remove store --where branch=test --forget
     """
     from solscope.corpus.maintenance.forgetting import forget as forget_removed
     from solscope.corpus.queries.listing import choose_ids, find_ids

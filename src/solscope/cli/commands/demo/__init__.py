@@ -41,7 +41,12 @@ def command(context: click.Context, output: Output) -> None:
 @flag_option("--force", "Replace the recordings of an earlier copy; other files there stay.")
 @json_option
 def copy(folder: Path, force: bool, output: Output) -> None:
-    """Copy all recordings to DIR, with a README of commands to run there."""
+    """Copy all recordings to DIR, with a README of commands to run there.
+
+    \b
+    Examples:
+      solscope demo copy recordings
+    """
     from solscope.demo.copying import copy_demos
 
     present(copy_demos(folder, force=force), output)
@@ -66,6 +71,11 @@ def run(names: tuple[str, ...], target: Path | None, output: Output) -> int:
 
     Exit code 1 when a command did not end as expected. A command whose optional dependency is not
     installed is skipped.
+
+    \b
+    Examples:
+      solscope demo run diagnose
+      solscope demo run -o out
     """
     from solscope.cli.commands.demo.examples import choose, run_examples
 

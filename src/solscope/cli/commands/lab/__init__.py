@@ -110,6 +110,11 @@ def record(
     """Record faults injected into a serving loop, each preceded by a normal run.
 
     Exit code 1: nothing was recorded, or a fault could not be injected.
+
+    \b
+    Examples:
+      solscope lab record --out lab --faults extra_sync,pcie --modes eager
+      solscope lab record --out trial --device cpu --tiny --seconds 60
     """
     from typing import Any
 
@@ -134,7 +139,12 @@ def record(
 @command.command("unpack", short_help="Unpack recordings of `record --archive`.")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def unpack(folder: Path) -> None:
-    """Unpack the archive files in FOLDER into the same folder."""
+    """Unpack the archive files in FOLDER into the same folder.
+
+    \b
+    Examples:
+      solscope lab unpack lab
+    """
     from solscope.lab.archive import unpack
 
     emit(f"{len(unpack(folder))} files in {folder}")

@@ -43,6 +43,10 @@ def pack(raw: tuple[Path, ...], target: Path, force: bool, output: Output) -> No
     """Reduce the recordings in DIR to observations of some ten kilobytes each.
 
     DIR is a folder written by `solscope lab record`: pairs.jsonl, traces and metrics.
+
+    \b
+    Examples:
+      solscope lab pack lab -o packed
     """
     from solscope.lab.pack import pack as pack_recordings
 
@@ -77,6 +81,11 @@ def score(
 
     Three baselines are scored as well: suspicion score, max |Z log mu| and median |log ratio|.
     Without DIR, the recordings in results/lab of the repository are used. This takes minutes.
+
+    \b
+    Examples:
+      solscope lab score demo:lab
+      solscope lab score lab --all --without counters
     """
     from solscope.lab.score import committed, packed
     from solscope.lab.score import score as score_pairs

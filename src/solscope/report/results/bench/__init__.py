@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from solscope.bench.audit import Audit
-from solscope.bench.base import FAILURES, ShapeResult
+from solscope.bench.base import FAILURES, SCALED, ShapeResult
 from solscope.bench.results import words
-from solscope.bench.results.contrast import ONE_PROCESS, OTHER_MACHINE, RESOLUTION, Contrast
+from solscope.bench.results.contrast import (
+    ONE_PROCESS,
+    OTHER_MACHINE,
+    RESOLUTION,
+    Contrast,
+    ShapeContrast,
+)
 from solscope.bench.results.leaderboard import Leaderboard
 from solscope.bench.results.score import ResultSet, Score
 from solscope.report.forms import Screen, form
 from solscope.report.layout.lines import Printable, Text
 from solscope.report.layout.quantities import counted, number, pct
-from solscope.report.layout.tables import Column, heading, numbers, table
+from solscope.report.layout.tables import WIDE, Column, heading, numbers, table
 from solscope.report.results.bench import counters as counters
 from solscope.report.results.bench import tune as tune
 from solscope.text import clean, in_words
@@ -24,6 +30,8 @@ MOST_FINDINGS = 40
 """How many findings of `verify` are printed; JSON has them all."""
 ROOMY = 150
 """Columns from which on all solutions that are fastest somewhere are named, not the first one."""
+MOST_UNDECIDED = 20
+"""How many shapes of `compare` are printed that are neither faster nor slower."""
 REASONS = 8
 """How many reasons are printed in full; JSON has them all."""
 
@@ -76,7 +84,7 @@ def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
     cells = [
         (
             r.operator,
-            r.shape,
+            shape,
             r.solution,
             r.status,
             _us(r.median_us),
@@ -87,7 +95,7 @@ def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
             _share(r.s),
             r.reason or "; ".join(r.notes),
         )
-        for r in results
+        for shape, r in _declined_once(results)
     ]
     filled = [
         index
@@ -109,8 +117,19 @@ def results_parts(document: BenchResults, screen: Screen) -> list[Printable]:
             Text(f"{first.device}, method {first.method}{'; S = bound / median' * scored}")
         )
     if any(r.status == "passed" and r.scale != 1 for r in results):
-        notes.append(Text("sizes were scaled: what goes wrong at full size alone was not seen"))
+        notes.append(Text(SCALED))
     return [shown, Text(""), *_reasons(results), *notes]
+
+
+def _declined_once(results: Sequence[ShapeResult]) -> list[tuple[str, ShapeResult]]:
+    """The results, each with its shape; those that are unsupported for one reason once."""
+    alike: dict[tuple[str, str, str | None], list[ShapeResult]] = {}
+    for result in results:
+        if result.status == "unsupported":
+            alike.setdefault((result.operator, result.solution, result.reason), []).append(result)
+    once = {id(same[0]): f"{len(same)} shapes" for same in alike.values() if len(same) > 1}
+    again = {id(result) for same in alike.values() for result in same[1:]}
+    return [(once.get(id(r), r.shape), r) for r in results if id(r) not in again]
 
 
 def _reasons(results: Sequence[ShapeResult]) -> list[Printable]:
@@ -131,7 +150,7 @@ def score_parts(score: Score, screen: Screen) -> list[Printable]:
     """S per operator, and over all."""
     columns = (
         *numbers("importance", "S", ("bound µs", 3), ("best µs", 2)),
-        *numbers("can be saved", "passed", ("published S", 4)),
+        *numbers("above bound", "passed", ("published S", 4)),
         Column("operator", text=True),
         Column("fastest", text=True, spare=1),
     )
@@ -154,9 +173,7 @@ def score_parts(score: Score, screen: Screen) -> list[Printable]:
     notes = [_no_score(score)]
     if score.weighted_s is not None:
         where = "these operators" if score.only else "all"
-        notes = [*_said(score), f"can be saved in {where}: {_share(score.recoverable)}"]
-        if words.has_gaps(score):
-            notes.append(f"S of what passed: {_share(score.s_covered)}")
+        notes = [*_said(score), f"above the bound in {where}: {_share(score.recoverable)}"]
         notes.append(words.legend(score))
     shown = table(columns, cells, screen.width)
     return [heading(title), shown, Text(""), *map(Text, notes)]
@@ -223,6 +240,7 @@ def audit_parts(audit: Audit, screen: Screen) -> list[Printable]:
 def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
     """B against A: the verdict over all, then by shape, then what the numbers cannot say."""
     several = len(contrast.a) + len(contrast.b) > 2
+    shown_shapes, left = _decided_first(contrast, screen)
     columns = (
         Column("B / A"),
         Column("95 %", text=True, spare=1),
@@ -244,10 +262,12 @@ def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
             shape.operator,
             *((shape.a_solution, shape.b_solution) if several else ()),
         )
-        for shape in contrast.shapes
+        for shape in shown_shapes
     ]
     title = f"{_set(contrast)}: A {', '.join(contrast.a)}; B {', '.join(contrast.b)}"
     notes = []
+    if left:
+        notes.append(f"and {counted(left, 'shape')} that cannot be told; --json has them all")
     if contrast.uneven:
         notes.append(
             f"on {counted(contrast.uneven, 'shape')} A and B have other solutions, and the best of "
@@ -270,6 +290,23 @@ def contrast_parts(contrast: Contrast, screen: Screen) -> list[Printable]:
     shown = table(columns, cells, screen.width)
     below = [Text(""), *map(Text, notes)] if notes else []
     return [heading(title), Text(contrast.sentence), Text(""), shown, *below]
+
+
+def _decided_first(contrast: Contrast, screen: Screen) -> tuple[list[ShapeContrast], int]:
+    """Shapes that are faster or slower, then others, the heaviest; and how many are left out."""
+    decided = [shape for shape in contrast.shapes if shape.verdict != "cannot tell"]
+    others = [shape for shape in contrast.shapes if shape.verdict == "cannot tell"]
+    most = len(others) if screen.width >= WIDE else MOST_UNDECIDED
+    return [*decided, *others[:most]], max(0, len(others) - most)
+
+
+_WHO = (Column("by", text=True), Column("next"), Column("by", text=True))
+
+
+def _first_two(ranked: Sequence[tuple[str, float]]) -> tuple[str, str, str]:
+    """The first solution, and S and name of the next."""
+    (first, _), (second, s), *_ = (*ranked, ("-", None), ("-", None))
+    return first, _share(s), second
 
 
 @form("bench_leaderboard", Leaderboard)
@@ -298,16 +335,19 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
         screen.width,
     )
     names = [entry.solution for entry in board.entries]
+    several = len(names) > 1
     by_operator = table(
         (
             *numbers("importance", "best"),
-            *(Column(name, spare=index) for index, name in enumerate(names)),
+            *(_WHO if several else ()),
+            *(Column(name, spare=index) for index, name in enumerate(names, start=2)),
             Column("operator", text=True),
         ),
         [
             (
                 _share(scored.importance),
                 _share(scored.s),
+                *(_first_two(board.ranked(scored.operator)) if several else ()),
                 *(_share(entry.operators.get(scored.operator)) for entry in board.entries),
                 scored.operator,
             )
@@ -320,6 +360,11 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
         *_said(board.best),
         f"S: over {whole}, 0 for what did not pass; S covered: over what passed",
     ]
+    if several:
+        notes.append(
+            "best: S of the fastest solution of each shape; by: the solution with the highest S, "
+            "and the next"
+        )
     if any(entry.shapes_unsupported or entry.declined for entry in board.entries):
         notes.append("declined: shapes and extra cases that a solution does not take")
     lines = [*map(Text, notes)]
