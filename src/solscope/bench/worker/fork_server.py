@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import shutil
@@ -40,6 +41,9 @@ def start_workers(config: dict[str, Any], channel: socket.socket) -> None:
     import torch.profiler
 
     _adopt()
+    # What torch consists of is no garbage. To search it in each worker takes longer than most of
+    # what a worker does, and copies all the memory that workers share with this process.
+    gc.freeze()
     workers: set[int] = set()
     _tell(channel, json.dumps({"torch": str(torch.__version__), "isolation": isolation}))
     while True:

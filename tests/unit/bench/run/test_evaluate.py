@@ -357,6 +357,26 @@ def test_a_crash_says_where_in_the_solution(tmp_path: Path) -> None:
     assert read_results([out])[-1].reason == "mine.py has no function run"
 
 
+SEARCHED = """
+import gc
+from torch.nn.functional import rms_norm
+
+if any(one is rms_norm for one in gc.get_objects()):
+    raise RuntimeError("torch is searched")
+
+def run(x, weight, eps):
+    return rms_norm(x, weight.shape, weight, eps)
+"""
+
+
+def test_workers_do_not_search_torch_for_garbage(tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.py", tmp_path / "r.jsonl"
+    file.write_text(SEARCHED, encoding="utf-8")
+    what = ["bench", "check", str(file), "--op", "rms_norm", "--shapes", "0", "--out", str(out)]
+    run([*what, "--device", "cpu", "--small", "--extra", "0", "--rounds", "1"])
+    assert [(one.status, one.reason) for one in read_results([out])] == [("passed", None)]
+
+
 WHERE_COMPILED = """
 import os
 import torch
