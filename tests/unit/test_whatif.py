@@ -14,7 +14,7 @@ from solscope.attribution.opening import open_attributed
 from solscope.cli import run
 from solscope.cli.commands.whatif import Numbers
 from solscope.errors import InputError, UsageError
-from solscope.hardware.base import Figure
+from solscope.hardware.base import Figure, Hardware
 from solscope.profile import Device
 from solscope.report.results.hotspots import hotspots_parts
 from solscope.report.results.operators import operators_parts
@@ -204,6 +204,13 @@ def test_all_reduces_move_the_rows_of_the_products() -> None:
             assert time == pytest.approx(2 * 2 * (latency + 1e6 * moved / (rate / 2)))
     said = " ".join(predict(shared(), Scenario(tp=4)).assumptions)
     assert "4 all-reduces of 8 x 4,096 16-bit values take 10 µs (5 to 20) each" in said
+
+
+@pytest.mark.parametrize(("gpu", "pct"), [(None, 8), (H200, 25)])
+def test_what_the_interval_adds_is_said(gpu: Hardware | None, pct: int) -> None:
+    said = predict(shared(), Scenario(batch=16, gpu=gpu)).assumptions
+    assert any(f"adds {pct} % on either side to those of its operators" in text for text in said)
+    assert "adds" not in " ".join(predict(shared(), Scenario()).assumptions)
 
 
 def test_the_latency_of_collectives_is_that_of_the_hardware_file() -> None:

@@ -18,6 +18,8 @@ PAIRS = "pairs.jsonl"
 MACHINE = "machine.json"
 RECORDINGS = "recordings"
 NO_FAULT = "none"
+NORMAL_PAIR = "~"
+"""Between the names of two normal recordings that are made a pair without a fault."""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -71,7 +73,7 @@ def normal_pairs(pairs: Sequence[Pair]) -> list[Pair]:
         if before is not None and before != pair.normal:
             normal.append(
                 Pair(
-                    id=f"{before}~{pair.normal}",
+                    id=f"{before}{NORMAL_PAIR}{pair.normal}",
                     half=pair.half,
                     fault=NO_FAULT,
                     expected=[NO_FAULT],

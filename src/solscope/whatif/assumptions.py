@@ -7,7 +7,7 @@ from solscope.whatif.ranks import communication_note
 from solscope.whatif.recorded_step import RecordedStep, usual_gap_us
 from solscope.whatif.scaling import PRODUCTS
 from solscope.whatif.scenario import Scenario
-from solscope.whatif.timing import HOST_NOISE, QUANTIZE_US
+from solscope.whatif.timing import GPU_NOISE, HOST_NOISE, NOISE, QUANTIZE_US
 
 _UNMEASURED = "the error of this is not measured"
 _MEASURED_GPUS = frozenset(("H100", "MI300X"))
@@ -44,6 +44,12 @@ def assumptions(step: RecordedStep, scenario: Scenario) -> list[str]:
         said.append(f"all contexts are equal; recorded with {step.context:,.0f} keys")
     if scenario.fuse:
         said.append("a run of tiny kernels becomes one that takes as long as its slowest")
+    if scenario != Scenario():
+        noise = GPU_NOISE if scenario.gpu is not None else NOISE
+        said.append(
+            f"the interval of the step adds {100 * noise:.0f} % on either side to those of its "
+            "operators, for what the model leaves out"
+        )
     return said + _of_host(step, scenario)
 
 

@@ -183,6 +183,7 @@ def test_importance_and_shapes(store: str, capsys: Captured) -> None:
     printed = capsys.readouterr().out
     assert "gpu H200" in printed
     assert "can be saved = share of GPU time that is saved at 80 % of the bound" in printed
+    assert "calls that have a bound" not in printed
     found = asked(capsys, "shapes", store, "dense_gemm", "--cover", "0.5")
     assert found["operators"][0]["shapes"][0]["weight"] == pytest.approx(1)
     assert run(["corpus", "importance", store, "--where", "gpu"]) == 2

@@ -144,7 +144,14 @@ def test_brier_and_closure() -> None:
 def test_reports_show_what_went_wrong() -> None:
     items = [answered(pair("good"), 2.0, ["gc"]), answered(pair("bad"), 2.0, ["disk_io"])]
     result = score_answers([*items, *CONTROLS])
-    text = printed(score_parts, result, width=140)
+    text = printed(score_parts, result, width=200)
+    first, answer, *_ = text.splitlines()
+    assert first == "4 pairs: 2 moved, 0 latent, 2 without a fault"
+    assert answer == (
+        "test: the right cause comes first in 1 of 2 pairs with a fault whose steps take at least "
+        "1.3 times as long, beyond the noise; false alarms in 1 of 2 pairs without a fault"
+    )
+    assert "made of the normal recordings" not in text
     assert "test: all that moved (n = 2)" in text
     assert "solscope            0.50 [0.09, 0.91]" in text
     listed = text.partition("pairs that went wrong")[2]
@@ -155,6 +162,12 @@ def test_reports_show_what_went_wrong() -> None:
     row = "| test | all that moved | 2 | solscope | 0.50 [0.09, 0.91] | 0.50 [0.09, 0.91] | 0.50 |"
     assert row in markdown_score(result)
     assert max(map(len, printed(score_parts, result, width=80).splitlines())) <= 80
+
+
+def test_pairs_of_two_normal_recordings_are_called_that() -> None:
+    result = score_answers([answered(pair("a~b", "none"), 1.0, ["none"]), *CONTROLS])
+    text = printed(score_parts, result, width=200)
+    assert "1 of the pairs without a fault is made of the normal recordings of others" in text
 
 
 def test_a_slow_pair_within_the_noise_is_listed_when_it_went_wrong() -> None:

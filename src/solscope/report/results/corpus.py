@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 
 import polars as pl
@@ -161,6 +161,10 @@ _IMPORTANCE = (
     Column("name", text=True, code=True),
 )
 
+ALL_BOUNDED = 99.95
+"""Percent of the time in calls with a bound from which on it is printed as all of it."""
+MOST_PARTS = 4
+"""Rows that are named where it is less."""
 _RECOVERABLE = (
     f"can be saved = share of GPU time that is saved at {TARGET_PCT:.0f} % of the bound; "
     "`solscope hotspots`, which sees whole steps, counts less"
@@ -184,8 +188,29 @@ def importance_parts(result: Importance, screen: Screen, *, top: int) -> list[Pr
     tables = [group.rows for group in result.groups] or [result.rows]
     if any(row.recoverable_pct is not None for rows in tables for row in rows):
         notes.append(Text(_RECOVERABLE))
+    notes += [Text(clean(text)) for text in _partly_bounded(tables, top)]
     notes += [Text(f"warning: {clean(text)}") for text in result.warnings]
     return [*parts, *notes]
+
+
+def _partly_bounded(tables: Sequence[Sequence[ImportanceRow]], top: int) -> Iterator[str]:
+    """What `bound µs` and S are of, where that is not all that `mean µs` is of."""
+    parts = [
+        f"{row.bound_cover_pct:.1f} % of the time of {_named(row)}"
+        for rows in tables
+        for row in [row for row in rows if row.key != UNMAPPED][:top]
+        if row.bound_mean_us is not None and row.bound_cover_pct < ALL_BOUNDED
+    ]
+    if parts:
+        more = f" and {len(parts) - MOST_PARTS} more" if len(parts) > MOST_PARTS else ""
+        yield (
+            f"bound µs and S are of the calls that have a bound ({', '.join(parts[:MOST_PARTS])}"
+            f"{more}), mean µs is of all calls"
+        )
+
+
+def _named(row: ImportanceRow) -> str:
+    return row.key if row.axes is None else f"{row.operator} {axes_text(row.axes)}"
 
 
 def _shares(
@@ -230,7 +255,7 @@ def _importance_row(row: ImportanceRow, share: str) -> list[str]:
         number(row.p90_us),
         pct(row.s_pct),
         pct(row.recoverable_pct),
-        row.key if row.axes is None else f"{row.operator} {axes_text(row.axes)}",
+        _named(row),
     ]
 
 

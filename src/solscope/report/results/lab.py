@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from solscope.lab.answers import OURS
 from solscope.lab.pack import Packed
+from solscope.lab.pairs import NORMAL_PAIR
 from solscope.lab.record import Summary as LabRecording
 from solscope.lab.score import SLOW, ControlScore, GroupScore, LabScore, Rate
 from solscope.report.forms import Screen, form
@@ -34,7 +35,7 @@ _TEXT = {"ranker", "half", "group", "expected", "named first", "pair", "verdict"
 @form("lab_score", LabScore, markdown=lambda result, **_: markdown_score(result))
 def score_parts(result: LabScore, screen: Screen, *, every: bool = False) -> list[Printable]:
     """As text; `every` lists all pairs, not only those that went wrong."""
-    parts: list[Printable] = [Text(_head(result))]
+    parts: list[Printable] = [Text(_head(result)), *(Text(line) for line in _answers(result))]
 
     def add(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         if rows:
@@ -98,6 +99,31 @@ def _head(result: LabScore) -> str:
         f"{len(result.pairs)} pairs{where}: {counts['moved']} moved, {counts['latent']} latent, "
         f"{counts['control']} without a fault"
     )
+
+
+def _answers(result: LabScore) -> Iterator[str]:
+    """How often our diagnosis is right, a sentence per half; then where pairs come from."""
+    for half in result.answering:
+        faults = [r for r in result.groups if (r.ranker, r.half, r.group) == (OURS, half, "slow")]
+        calm = [r for r in result.controls if (r.ranker, r.half) == (OURS, half)]
+        said = [
+            f"the right cause comes first in {_of(row.top1)} pairs with a fault whose steps take "
+            f"at least {SLOW:g} times as long, beyond the noise"
+            for row in faults
+            if row.pairs
+        ]
+        said += [f"false alarms in {_of(row.false_alarms)} pairs without a fault" for row in calm]
+        yield f"{half}: {'; '.join(said)}"
+    joined = sum(NORMAL_PAIR in pair.id for pair in result.pairs)
+    if joined:
+        yield (
+            f"{joined} of the pairs without a fault {'is' if joined == 1 else 'are'} made of the "
+            "normal recordings of others"
+        )
+
+
+def _of(rate: Rate) -> str:
+    return f"{rate.hits} of {rate.n}"
 
 
 def _rate(rate: Rate) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +73,19 @@ def test_a_row_tells_calls_times_bound_and_what_would_come_back(corpus: Corpus) 
     assert row.ci95_pct is None, "one profile tells no spread"
     unmapped = importance(corpus).rows[-1]
     assert (unmapped.s_pct, unmapped.recoverable_pct, unmapped.bound_p50_us) == (None, None, None)
+
+
+def test_means_of_other_calls_than_those_with_a_bound_are_told_apart(corpus: Corpus) -> None:
+    """Else a bound stands beside a shorter mean, and S of a few calls looks like that of all."""
+    whole = importance(corpus)
+    assert "that have a bound" not in printed(importance_parts, whole, top=9, width=300)
+    first, *others = whole.rows
+    some = msgspec.structs.replace(first, bound_cover_pct=70.25)
+    text = printed(
+        importance_parts, msgspec.structs.replace(whole, rows=[some, *others]), top=9, width=300
+    )
+    said = "bound µs and S are of the calls that have a bound (70.2 % of the time of dense_gemm)"
+    assert f"{said}, mean µs is of all calls" in text
 
 
 def test_calls_beyond_their_bound_are_a_warning(corpus: Corpus, tmp_path: Path) -> None:
