@@ -23,7 +23,7 @@ from solscope.patterns import lazy_pattern
 from solscope.queries import collect
 
 CAUSES = {
-    "host": "launched late: the host was busy with other code",
+    "host": "launched late: host in other code, or not running",
     "sync": "launched late: the host sat in a synchronizing call",
     "alloc": "launched late: the host was allocating or freeing memory",
     "launch": "launched, but waiting: call latency, queue, other work",
