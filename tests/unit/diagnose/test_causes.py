@@ -294,6 +294,19 @@ def test_a_longer_context_is_told_by_shapes_where_they_are() -> None:
     assert "1536" in result.causes[0].evidence[0]
 
 
+def test_other_work_that_does_not_explain_the_difference_is_not_blamed_for_it() -> None:
+    """A longer context beside a faster host: steps get shorter in spite of it."""
+    longer = slower_kernels(EAGER, 2.0, "attention").but(
+        ops={"aten::_flash_attention": (240, 100.0, SHAPES.replace("1536", "3584"))}
+    )
+    result = diagnose_runs(slower_host(EAGER, 3.0).run(), longer.run(3))
+    assert result.verdict == "workload_changed"
+    assert result.ratio is not None
+    assert result.ratio < 0.9
+    assert result.sentence.endswith("; the change of work accounts for only 0 % of that.")
+    assert "accounts for" not in diagnose_runs(EAGER.run(), longer.run(3)).sentence
+
+
 @pytest.mark.parametrize(("start", "changed"), [(513, False), (530, False), (1024, True)])
 def test_contexts_that_grow_are_told_by_their_mean(start: int, changed: bool) -> None:
     def growing(run: Observations, lengths: range) -> Observations:

@@ -109,4 +109,6 @@ def test_less_work_is_another_workload_too() -> None:
     assert there.causes[0].id == back.causes[0].id == "workload_context"
     assert back.causes[0].confidence == pytest.approx(there.causes[0].confidence, abs=0.05)
     assert "attention takes ×0.40 per call" in back.sentence
+    assert "accounts for" not in there.sentence
+    assert "accounts for" not in back.sentence
     assert sum(cause.confidence for cause in back.causes) == pytest.approx(1.0)

@@ -57,7 +57,9 @@ def sentence_of(
     if verdict == "improvement":
         return f"Improvement: {step} take {change}{_where(f)}{tail}{_unclear_tail(f)}."
     if verdict == "workload_changed":
-        effect = _mixed(f, step) if f.units.moved else f"{step} take {change}"
+        effect = f"{step} take {change}{_by_work(f, causes[0])}"
+        if f.units.moved:
+            effect = _mixed(f, step)
         return f"The workload changed: {_work(causes[0])}; {effect}{tail}."
     return told("Regression", f"{step} take {change}{_where(f)}", why(f, causes), tail)
 
@@ -81,6 +83,16 @@ def reason_of(f: Findings, verdict: str, causes: list[NamedCause]) -> Reason | N
 def _work(first: NamedCause) -> str:
     """What changed in the work, with what shows it."""
     return f"{first.title} ({first.evidence[0]})" if first.evidence else first.title
+
+
+def _by_work(f: Findings, first: NamedCause) -> str:
+    """What the other work accounts for, where that is not most of a difference beyond the noise."""
+    part = first.explains_pct
+    if part is None or part >= 100 * f.limits.most:
+        return ""
+    if abs(f.outcome.ratio - 1) <= f.outcome.floor:
+        return ""
+    return f"; the change of work accounts for only {as_percent(part / 100)} of that"
 
 
 def _tail(f: Findings, step: str, verdict: str, causes: list[NamedCause]) -> str:
