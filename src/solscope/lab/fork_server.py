@@ -63,6 +63,7 @@ class ForkServer:
         )
         # The process forks the server and ends at once, so that the server is not our child.
         self._process.wait()
+        self._was_asked = False
 
     def __enter__(self) -> ForkServer:
         return self
@@ -75,11 +76,16 @@ class ForkServer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        # The output is closed when the fork server ends.
-        if not select.select([self._process.stdout], [], [], END_S)[0]:
+        # One that was asked for nothing has nothing to end, and may be importing torch.
+        if not self._was_asked or not self._ends():
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.stdout.close()
+
+    def _ends(self) -> bool:
+        """Whether the fork server ends in time: its output is closed then."""
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], END_S)[0])
 
     @contextmanager
     def hogs(
@@ -110,6 +116,7 @@ class ForkServer:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._was_asked = True
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()

@@ -24,7 +24,7 @@ from solscope.intervals import Int64s
 from solscope.lab import edits
 from solscope.pages.severity import of_run
 from solscope.readers.packed import CLOCK_NS, Observations, save
-from solscope.resample import Floats
+from solscope.resample import Floats, generator
 from tests.unit.diagnose.making import EAGER, GRAPH, Made
 
 STEPS = 62
@@ -449,6 +449,30 @@ def test_equal_steps_share_a_rank_and_do_not_move() -> None:
     times = np.where(np.arange(200) % 2 == 0, 1.0, 1.2)
     assert movement(times).changes == []
     assert steadiness._ranks(np.array([2.0, 1.0, 2.0, 3.0])).tolist() == [1.5, 0.0, 1.5, 3.0]
+
+
+@pytest.mark.parametrize("size", [2, 3, 12, 40])
+def test_drifts_of_drawn_steps_are_those_of_the_steps_one_by_one(size: int) -> None:
+    draw = np.random.default_rng(size)
+    times = np.round(draw.gamma(300, 1 / 300, size), 2)
+    drawn = draw.integers(0, size, (20, size + 1))
+    drawn[0] = 1
+    one_by_one = [
+        steadiness._drift(rows.astype(np.float64), times[rows]) for rows in np.sort(drawn, axis=1)
+    ]
+    assert steadiness._drifts(times, drawn).tolist() == one_by_one
+
+
+def test_blocks_of_ranks_are_shuffled_whole() -> None:
+    ranks = np.arange(20.0)  # 7 blocks: 6 of 3 steps, the last of 2
+    rows = np.concatenate(list(steadiness._shuffled(ranks)))
+    draw = generator()
+    blocks = np.array_split(ranks, 7)
+    expected = [
+        np.concatenate([blocks[number] for number in draw.permutation(7)])
+        for _ in range(steadiness.SHUFFLES)
+    ]
+    assert rows.tolist() == np.stack(expected).tolist()
 
 
 def test_steps_without_time_are_left_out() -> None:

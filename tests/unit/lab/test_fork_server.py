@@ -59,6 +59,22 @@ def test_a_hog_works_when_it_has_a_dose_and_is_killed_at_the_end(fork_server: Fo
     assert gone(second)
 
 
+def test_a_server_that_was_asked_for_nothing_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended, kill = [], os.killpg
+
+    def killpg(group: int, number: int) -> None:
+        ended.append((group, number))
+        kill(group, number)
+
+    monkeypatch.setattr("solscope.lab.fork_server.os.killpg", killpg)
+    monkeypatch.setattr(ForkServer, "_ends", lambda _: pytest.fail("it is waited for"))
+    with ForkServer(os.sched_getaffinity(0), with_torch=True) as fork_server:
+        group = fork_server._process.pid
+    assert ended == [(group, signal.SIGKILL)]
+
+
 def test_hogs_do_not_descend_from_the_loop(fork_server: ForkServer) -> None:
     with fork_server.hogs("spin", 1) as hogs:
         assert not descends(hogs.pids[0], os.getpid())
