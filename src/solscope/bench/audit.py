@@ -13,7 +13,7 @@ import msgspec
 from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.bounds import MIN_SHARE_OF_BOUND
 from solscope.bench.catalog import built_in
-from solscope.bench.results.digest import chained, digest_of
+from solscope.bench.results.digest import chained, digest_of, lacks_digest
 from solscope.bench.results.files import is_cut_off, raw_lines
 from solscope.bench.results.restate import (
     stated_or_less,
@@ -40,8 +40,9 @@ class Finding(msgspec.Struct, frozen=True):
     line: int
     """Counted from 1."""
     kind: Kind
-    """`edited`: its digest does not fit. `broken_run`: a line before it is missing, added or
-    moved. `inconsistent`: its numbers contradict each other, the suite or the bound."""
+    """`edited`: its digest does not fit, or was taken off. `broken_run`: a line before it is
+    missing, added or moved. `inconsistent`: its numbers contradict each other, the suite or the
+    bound."""
     what: str
     operator: str
     shape: str
@@ -100,6 +101,8 @@ def _digest_problems(
     result: ShapeResult, own: str, running: dict[str, str]
 ) -> Iterator[tuple[Kind, str]]:
     """`running` holds the digest of each run so far, and is brought up to date."""
+    if lacks_digest(result):
+        yield "edited", "it has no digest, and its evaluator gave it one"
     if not result.digest:
         return
     if result.digest != own:

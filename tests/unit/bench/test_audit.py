@@ -10,7 +10,7 @@ import pytest
 
 from solscope.bench.audit import audit, inconsistencies
 from solscope.bench.base import EVALUATOR, ShapeResult, Timing
-from solscope.bench.results.digest import describe_edited, with_digests
+from solscope.bench.results.digest import describe_edited, read_intact, with_digests
 from solscope.bench.results.files import append_result
 from solscope.bench.results.restate import suite_bound
 from solscope.bench.results.score import select
@@ -67,6 +67,20 @@ def change(file: Path, number: int, **fields: Any) -> None:
 
 def kinds(file: Path) -> list[tuple[int, str]]:
     return [(one.line, one.kind) for one in audit([file]).findings]
+
+
+@pytest.mark.parametrize(("evaluator", "left"), [(1, [0, 1, 2]), (2, [0, 2]), (EVALUATOR, [0, 2])])
+def test_a_line_whose_digest_was_taken_off_does_not_count(
+    file: Path, evaluator: int, left: list[int]
+) -> None:
+    change(file, 1, evaluator=evaluator, digest="", run_digest="")
+    taken_off = evaluator > 1  # those of the first one never had any
+    problems = [(one.line, one.kind, one.what) for one in audit([file]).findings]
+    why = "it has no digest, and its evaluator gave it one"
+    assert ((2, "edited", why) in problems) == taken_off
+    results, edited = read_intact([file])
+    assert [one.shape for one in results] == [SHAPES[at].shape for at in left]
+    assert edited == ({str(file): [2]} if taken_off else {})
 
 
 def test_what_was_not_touched_is_intact(file: Path) -> None:

@@ -1,9 +1,9 @@
 """Digests of results: an edited, removed or added line shows.
 
 The digest of a line is the SHA-256 of its other fields. The running digest of a run is the SHA-256
-of the one before and of the line's own, so a missing line breaks it. Neither is a signature: who
-edits a line can compute both anew. They show what was changed by hand, by a script that does not
-know them, or by a merge gone wrong.
+of the one before and of the line's own, so a missing line breaks it, unless it is the last. Neither
+is a signature: who edits a line can compute both anew. They show what was changed by hand, by a
+script that does not know them, or by a merge gone wrong.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ OWN = ("digest", "run_digest")
 """Fields that a digest leaves out."""
 LENGTH = 32
 """Hexadecimal digits of a digest."""
+FIRST_EVALUATOR = 2
+"""Lines of this evaluator and later ones were never written without digests."""
 MOST_NAMED = 5
 """Edited lines of a file that are listed by number."""
 
@@ -44,6 +46,11 @@ def chained(before: str, digest: str) -> str:
     return _sha(f"{before}\0{digest}")
 
 
+def lacks_digest(result: ShapeResult) -> bool:
+    """Whether the digest that its evaluator gave it was taken off."""
+    return not result.digest and result.evaluator >= FIRST_EVALUATOR
+
+
 def with_digests(result: ShapeResult, before: str) -> ShapeResult:
     """The line with its digest, and the running one after it."""
     own = digest_of(msgspec.json.decode(msgspec.json.encode(result)))
@@ -55,13 +62,14 @@ def _sha(text: str) -> str:
 
 
 def read_intact(paths: Sequence[Path | str]) -> tuple[list[ShapeResult], dict[str, list[int]]]:
-    """Lines whose digest fits or that have none, and by file the numbers of the edited ones."""
+    """Lines whose digest fits, or that never had one, and by file the numbers of the others."""
     results: list[ShapeResult] = []
     edited: dict[str, list[int]] = {}
     for path in paths:
         wrong = []
         for number, raw, result in raw_lines(path):
-            if result.digest and digest_of(json.loads(raw)) != result.digest:
+            own = digest_of(json.loads(raw)) if result.digest else ""
+            if result.digest != own or lacks_digest(result):
                 wrong.append(number)
             else:
                 results.append(result)

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from solscope.bench.base import METHODS, SETS
 from solscope.bench.pool.inputs import InputSets
@@ -21,7 +22,7 @@ from solscope.bench.run.changed_rows import change_rows
 from solscope.bench.run.remembered import is_suspicious, judge_memory
 from solscope.bench.run.statistics import is_noisy, median
 from solscope.bench.run.timed_calls import check_calls
-from solscope.bench.run.timing import Measured, Trial
+from solscope.bench.run.timing import Measured, Plan, Trial
 from solscope.bench.worker.messages import (
     CallTimes,
     CaptureGraph,
@@ -29,9 +30,13 @@ from solscope.bench.worker.messages import (
     DropOutputs,
     OutputFacts,
     ReplayGraph,
+    RestoreInputs,
     TimeCalls,
 )
 from solscope.operators.task import Task
+
+if TYPE_CHECKING:
+    import torch
 
 COLD, WARM, GRAPH = METHODS.values()
 SHORT_US = 60.0
@@ -98,17 +103,21 @@ def sample_gpu(trial: Trial) -> None:
     measured.host_us.append(host_us)
     spin_us = min(max(1.5 * host_us, 10.0), 2000.0)
     sizes = _output_sizes(trial, first.outputs[0])
+    again = 3 * SETS
     if SETS * call_us / 1e6 > trial.seconds / 2:
         samples = _few(trial, first, sizes)
     else:
         slot.ask(DropOutputs())
         pace = Pace(call_us, spin_us, sizes, trial.seconds)
         samples = _singles(trial, pace)
+        again = max(again, pace.batch(trial.plan.samples, warm=WARM in methods))
 
     def first_and_later() -> tuple[list[float], list[float]]:
-        times = _timed(slot, rotation * 3, spin_us, sizes).events_us
+        # As samples are taken: what remembers within one request must not know this one.
+        kineto = samples.clock == "kineto"
+        times = _batch(trial, again, spin_us, sizes, kineto=kineto).events_us
         slot.ask(DropOutputs())
-        return times[:SETS], times[SETS:]
+        return times[:SETS], times[SETS:again]
 
     if is_suspicious(first.events_us, samples.cold_us, MIN_CACHED_GAIN_US):
         judge_memory(trial, first_and_later, MIN_CACHED_GAIN_US)
@@ -141,6 +150,21 @@ def _timed(
     if any(count != len(order) for count in per_call):
         raise WorkerFailed("cheating", "the reply does not cover every call", dead=False)
     return times
+
+
+def _batch(
+    trial: Trial, calls: int, spin_us: float, sizes: Sequence[int], *, kineto: bool
+) -> CallTimes:
+    """Time as many cold calls, on one set after the other, and warm ones behind where asked for."""
+    order = _order(trial.plan, calls)
+    copied = _copied(trial.sets, trial.task, len(order))
+    return _timed(trial.slot, order, spin_us, sizes, kineto=kineto, copied=copied)
+
+
+def _order(plan: Plan, calls: int) -> list[tuple[int, bool]]:
+    """By call, its set and whether caches are flushed before it."""
+    cold = [(number % SETS, True) for number in range(calls)]
+    return cold + [(0, False)] * (calls if WARM in plan.methods else 0)
 
 
 def _copied(sets: InputSets, task: Task, calls: int) -> list[int]:
@@ -226,17 +250,13 @@ def _check_lag(times: CallTimes, measured: Measured) -> None:
 def _singles(trial: Trial, pace: Pace) -> Singles:
     """Cold and warm samples of single calls, batch by batch until the noise is small."""
     slot, measured, plan = trial.slot, trial.measured, trial.plan
-    warm = WARM in plan.methods
     samples = Singles()
     short = "kineto" if pace.call_us < SHORT_US else "events"
     kineto = measured.clock.get(COLD, short) == "kineto"
-    batch = pace.batch(plan.samples, warm=warm)
+    batch = pace.batch(plan.samples, warm=WARM in plan.methods)
     end = time.monotonic() + pace.seconds
     while True:
-        order = [(number % SETS, True) for number in range(batch)]
-        order += [(0, False)] * batch if warm else []
-        copied = _copied(trial.sets, trial.task, len(order))
-        times = _timed(slot, order, pace.spin_us, pace.output_sizes, kineto=kineto, copied=copied)
+        times = _batch(trial, batch, pace.spin_us, pace.output_sizes, kineto=kineto)
         if kineto and times.span_us is None:
             measured.reasons["kineto"] = clean_text(times.span_reason)
             kineto = False
@@ -247,7 +267,7 @@ def _singles(trial: Trial, pace: Pace) -> Singles:
         if kineto:
             measured.activities = median(times.activities)
         _check_lag(times, measured)
-        check_calls(trial, times.outputs, [index for index, _ in order])
+        check_calls(trial, times.outputs, [index for index, _ in _order(plan, batch)])
         slot.ask(DropOutputs())
         done = len(samples.cold_us)
         quiet = done >= plan.samples and not is_noisy(samples.cold_us)
@@ -292,11 +312,49 @@ def _graph(trial: Trial, cold_us: float) -> None:
         if change_rows(trial):
             _replay(slot, 1)  # or results that were recorded with the graph would do
         check_calls(trial, slot.ask(DescribeOutputs(order)).outputs, order)
+    else:
+        _check_updates(trial)
     if _is_too_little(cold_us, whole_us):
         per_call = _long_run(slot, len(order), cold_us)
         if _is_too_little(cold_us, per_call):
             why = f"claims {cold_us:.1f} us for a call that takes {per_call:.1f} us in a graph"
             measured.verdict.fail("cheating", why)
+
+
+def _check_updates(trial: Trial) -> None:
+    """A graph of calls that update their inputs must change what one of the calls changes.
+
+    Each call goes on from the last, so more cannot be said: rows that a call changes have to be
+    others after a replay, most of them, since a few may come back to what they were.
+    """
+    trial.slot.ask(RestoreInputs())
+    _replay(trial.slot, 1)
+    for index, right in enumerate(trial.references):
+        if right is None:
+            continue
+        views = trial.sets.tensors(index)
+        for name in trial.task.mutates:
+            if name not in right.outputs or not right.outputs[name].numel():
+                continue
+            before, now = (
+                values[name] if right.rows is None else values[name][right.rows]
+                for values in (right.inputs, views)
+            )
+            due = _differing_rows(before, right.outputs[name].to(before.dtype))
+            left = due & ~_differing_rows(before, now)
+            if 2 * int(left.sum()) > int(due.sum()):
+                trial.measured.verdict.fail("cheating", f"its graph leaves {name} as it was")
+
+
+def _differing_rows(some: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """By row, whether any byte differs."""
+    import torch
+
+    one, other = (
+        tensor.contiguous().view(torch.uint8).reshape(tensor.shape[0], -1)
+        for tensor in (some, others)
+    )
+    return (one != other).any(1)
 
 
 def _is_too_little(cold_us: float, graph_us: float) -> bool:

@@ -186,7 +186,7 @@ class Outputs:
 class TimedCalls:
     """Puts back what calls updated, and keeps what they returned and updated.
 
-    Some of that is copied as soon as the clock of a call has stopped: nothing can be filled in
+    Some of that is copied as soon as the clock of a call has stopped: no thread can fill it in
     later. Which calls' returned outputs those are is drawn then, so that no call can know.
     """
 

@@ -23,6 +23,7 @@ from solscope.bench.run import evaluate as evaluation
 from solscope.bench.run.timing import Plan
 from solscope.bench.worker.messages import CallTimes, CaptureGraph, ReplayGraph, TimeCalls
 from solscope.bench.workloads import SMALL
+from solscope.operators import operators
 from tests.evil import SAMPLES
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -357,3 +358,57 @@ def test_answers_in_place_of_what_is_put_back_are_found(monkeypatch: pytest.Monk
     (result,) = run(["fused_add_rms_norm"], find_solution(str(SAMPLES / "puts_answers_back")))
     assert result.status == "cheating"
     assert result.reason == "replaced what is put back before its calls: x, residual"
+
+
+IDLE_IN_GRAPHS = """
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+
+def run(x, residual, weight, eps):
+    rows = len(x)
+    if _get_current_dispatch_mode() is not None:  # as of a stream that is captured
+        rows = ROWS
+    residual[:rows] += x[:rows]
+    x[:rows] = torch.nn.functional.rms_norm(residual[:rows], (x.shape[-1],), weight, eps)
+"""
+
+
+@pytest.mark.parametrize("rows", ["0", "rows // 3"])
+def test_a_graph_that_leaves_out_its_updates_is_found(tmp_path: Path, rows: str) -> None:
+    file = tmp_path / "idles.py"
+    file.write_text(IDLE_IN_GRAPHS.replace("ROWS", rows))
+    (result,) = run(["fused_add_rms_norm"], find_solution(str(file)))
+    assert (result.status, result.reason) == ("cheating", "its graph leaves x as it was")
+
+
+@pytest.mark.long
+def test_graphs_of_all_that_updates_in_place_pass() -> None:
+    names = [one.name for one in operators() if one.task is not None and one.task.mutates]
+    assert len(names) >= 5
+    results = run(names, find_solution("torch-eager"))
+    assert {(one.status, one.reason) for one in results} == {("passed", None)}
+    assert sum("graph-v2" in one.methods for one in results) == len(names)
+
+
+def test_whether_results_are_remembered_is_asked_as_samples_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or a solution that remembers within a request could tell one from the other."""
+    requests: list[TimeCalls] = []
+
+    def ask(self: WorkerSlot, request: Any, *, slow: bool = False) -> Any:
+        if isinstance(request, TimeCalls):
+            requests.append(request)
+        return asked(self, request, slow=slow)
+
+    asked = WorkerSlot.ask
+    monkeypatch.setattr(WorkerSlot, "ask", ask)
+    monkeypatch.setattr(timing_gpu, "is_suspicious", lambda *_: True)
+    (result,) = run(["rms_norm"], find_solution("torch-eager"))
+    assert result.status == "passed"
+    first, sampled, changed, *trials = requests
+    assert len(first.order) == len(changed.order) == 3
+    assert len(sampled.order) == 60
+    assert trials
+    assert all(trial == sampled for trial in trials)
