@@ -13,8 +13,9 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Plug-ins of one kind by name, in order of registration."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, where: str = "") -> None:
         self.kind = kind
+        self.where = f" {where}" if where else ""
         self._items: dict[str, T] = {}
 
     def register(self, name: str, item: T) -> T:
@@ -32,7 +33,8 @@ class Registry(Generic[T]):
 
         near = difflib.get_close_matches(name, self._items, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"no {self.kind} {name!r}{hint} (available: {', '.join(self._items)})")
+        listed = ", ".join(self._items)
+        raise UsageError(f"no {self.kind} {name!r}{self.where}{hint} (available: {listed})")
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._items)

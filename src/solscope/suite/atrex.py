@@ -89,7 +89,7 @@ class Suite(msgspec.Struct, frozen=True):
 
     def operator(self, name: str) -> SuiteOperator:
         """The operator called `name`; else an error that lists what exists."""
-        registry: Registry[SuiteOperator] = Registry("operator in the suite")
+        registry: Registry[SuiteOperator] = Registry("operator", "in suite atrex")
         for op in self.by_importance:
             registry.register(op.name, op)
         if name not in registry.names():

@@ -82,7 +82,7 @@ class SuiteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def operator(self, name: str) -> ListedOperator:
         """The operator called `name`; else an error that says what is missing or what exists."""
-        registry: Registry[ListedOperator] = Registry(f"operator in suite {self.name}")
+        registry: Registry[ListedOperator] = Registry("operator", f"in suite {self.name}")
         for listed in self.by_importance:
             registry.register(listed.operator, listed)
         if name not in registry.names():

@@ -12,6 +12,7 @@ import torch
 from solscope.bench.template import write_template
 from solscope.bench.verify import draws, load_run, outputs_of, wrong_outputs
 from solscope.bench.workloads import workloads
+from solscope.cli import run
 from solscope.operators import operator
 from solscope.suite.scale import scale_down
 
@@ -45,3 +46,12 @@ def test_the_first_output_goes_through_the_kernel(
 
 def test_operators_that_update_in_place_are_there() -> None:
     assert {"fused_add_rms_norm", "reshape_and_cache", "fused_qkv_rope"} <= set(IN_PLACE)
+
+
+@pytest.mark.parametrize(("name", "suite"), [("rms_norm", ""), ("dense_gemm", " --suite decode")])
+def test_the_next_command_names_a_suite_with_shapes_of_the_operator(
+    name: str, suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "new", name, "-o", str(tmp_path / "mine")]) == 0
+    said = capsys.readouterr().err
+    assert f"bench check {tmp_path / 'mine'} --op {name}{suite} (without a GPU" in said

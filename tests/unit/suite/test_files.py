@@ -187,7 +187,7 @@ def test_an_operator_without_shapes_differs_from_one_that_does_not_exist(suite: 
     with pytest.raises(UsageError) as caught:
         load(suite).operator("softmax")
     assert str(caught.value) == expected
-    with pytest.raises(UsageError, match=rf"no operator in suite {suite} 'sotfmax' \(available: "):
+    with pytest.raises(UsageError, match=rf"no operator 'sotfmax' in suite {suite} \(available: "):
         load(suite).operator("sotfmax")
 
 
