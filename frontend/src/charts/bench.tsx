@@ -55,7 +55,7 @@ export function ReachedShare({ operators, time }: { operators: OperatorScore[]; 
     const box = boxOf(frame, 14 + Math.max(...names.map((name) => widthOf(name, 12))), 16 + Math.max(...notes.map((note) => widthOf(note, 12))), 22, 44);
     const x = linear(0, 100 * most, [box.left, box.right]);
     const pale = blend(SIDES[0] as string, ink.surface, PALE);
-    const keys = [{ name: "least time by the bound", color: SIDES[0] as string }, { name: "above the bound", color: pale }, ...(bars.some((one) => one.missing >= SEEN) ? [{ name: "did not pass", color: ink.line }] : [])];
+    const keys = [{ name: "least time", color: SIDES[0] as string }, { name: "above the bound", color: pale }, ...(bars.some((one) => one.missing >= SEEN) ? [{ name: "did not pass", color: ink.line }] : [])];
     return (
       <>
         <Keys keys={keys} x={box.left} y={13} ink={ink} room={frame.width - box.left} />
