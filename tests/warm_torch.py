@@ -90,7 +90,7 @@ def warm_torch() -> Iterator[WarmTorch]:
 def main(descriptor: str) -> None:
     """Import torch, then fork for each request until the tests are over."""
     path = list(sys.path)
-    for name in ("torch", "torch.profiler", DISPATCH):
+    for name in ("torch", "torch.profiler", "msgspec", DISPATCH):
         importlib.import_module(name)
     sys.path[:] = path
     signal.signal(signal.SIGCHLD, _reap)

@@ -143,7 +143,8 @@ class Spawner:
         self.limits = replace(limits, isolation=_isolation(limits.isolation))
         self.fork = os.environ.get("SOLSCOPE_BENCH_START", "fork") != "spawn"
         self.folder = Path(tempfile.mkdtemp(prefix="solscope-bench-"))
-        shutil.copytree(WORKER, self.folder / COPIED, ignore=shutil.ignore_patterns("__pycache__"))
+        # With what is compiled already, but not what another process is writing right now.
+        shutil.copytree(WORKER, self.folder / COPIED, ignore=shutil.ignore_patterns("*.pyc.*"))
         self._fork_servers: list[ForkServer] = []
         self._workers: list[Worker] = []
         self._lock = threading.Lock()
