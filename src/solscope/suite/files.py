@@ -11,6 +11,7 @@ or one where none has any; its provenance says so.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,9 @@ def _axes_problems(op: Operator, axes: dict[str, Any]) -> list[str]:
     return [] if needed >= 0 else [f"axes {axes} are negative"]
 
 
+@cache
 def _atrex() -> SuiteFile:
+    """Made once, since every score asks for it; nobody changes what `load` returns."""
     suite = load_suite()
     listed = [
         ListedOperator(op.name, op.dtype, op.importance_score, _atrex_shapes(op))

@@ -47,6 +47,10 @@ def test_weights_of_the_public_suite_are_calls_times_time() -> None:
     assert weights[0] / weights[1] == pytest.approx(times[0] / times[1])
 
 
+def test_the_public_suite_is_made_once() -> None:
+    assert load() is load("atrex")
+
+
 def test_shapes_without_calls_are_marked() -> None:
     every = [shape for listed in load("atrex").operators for shape in listed.shapes]
     guessed = [s for s in every if s.provenance["calls_from"] != "traces"]
