@@ -25,6 +25,7 @@ from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal,
 from solscope.errors import UsageError
 from solscope.operators import operator as find_operator
 from solscope.operators.base import Operator
+from solscope.suite.files import SHIPPED
 
 CPU_BYTES = 256e6
 """Bytes that a shape may move on a CPU, unless another limit is given."""
@@ -191,7 +192,9 @@ class Agenda:
         if operator.task is None:
             raise UsageError(f"{name} has no reference, so nothing can be checked against it")
         if name not in listed:
-            raise UsageError(f"the suite {self.options.suite} has no shapes of {name}")
+            having = [suite for suite in SHIPPED if name in workloads(suite)]
+            hint = f"; choose one that has: --suite {having[0]}" if having else ""
+            raise UsageError(f"the suite {self.options.suite} has no shapes of {name}{hint}")
         candidates = []
         for solution in self.options.solutions:
             if solution.file(name) is None:

@@ -287,3 +287,11 @@ def test_rows_have_a_constant_size_for_torch_compile() -> None:
     assert vars(rows)["_dynamo_static_indices"] == {1}
     assert not hasattr(weight, "_dynamo_static_indices")
     assert not hasattr(ids, "_dynamo_static_indices")
+
+
+def test_an_operator_of_another_suite_names_it(tmp_path: Path) -> None:
+    other = options(find_solution("torch-eager"), operators=["dense_gemm"])
+    agenda = Agenda(other, "cpu", None, lambda _: None)
+    why = "the suite atrex has no shapes of dense_gemm; choose one that has: --suite decode"
+    with pytest.raises(UsageError, match=why):
+        agenda.runs(tmp_path / "copies")
