@@ -11,7 +11,7 @@ import torch
 
 from solscope.bench.verify import eager_solution
 from solscope.operators.task import Draw, Inputs, Outputs, Variant
-from solscope.operators.tasks.draws import softmax_scale
+from solscope.operators.tasks.draws import query_scale
 from solscope.operators.tasks.paging import STALE, STALE_KEY, pages, shuffled_lengths, similar
 from tests.references import distance, drawn, in_fp8, task_of, wrong
 from tests.sampling import some
@@ -379,10 +379,10 @@ def test_similar_sequences_are_padded_together() -> None:
     assert found == [([3, 0, 2], 7), ([4], 200_000), ([1], 300_000)]
 
 
-def test_a_varied_softmax_scale_is_never_near_the_usual_one() -> None:
+def test_a_varied_scale_is_never_near_the_usual_one() -> None:
     factors = [
-        softmax_scale(torch.Generator().manual_seed(seed), "varied", 1.0) for seed in range(200)
+        query_scale(torch.Generator().manual_seed(seed), "varied", 1.0) for seed in range(200)
     ]
     assert all(1.3 <= max(factor, 1 / factor) <= 2.0 for factor in factors)
     assert {factor > 1 for factor in factors} == {True, False}
-    assert softmax_scale(torch.Generator(), "typical", 0.125) == 0.125
+    assert query_scale(torch.Generator(), "typical", 0.125) == 0.125

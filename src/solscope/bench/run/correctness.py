@@ -255,8 +255,13 @@ class OperatorCheck:
             checked.timeouts += verdict.status == "timeout"
             patient = verdict.status == "timeout" and checked.timeouts < MAX_TIMEOUTS
             if verdict.status in FAILURES and verdict.status != "oom" and not patient:
-                said = _said(label, axes, sets.specs[0])
+                said = _said(label, self._sizes(axes, sets), sets.specs[0])
                 checked.everywhere = Verdict(verdict.status, f"with {said}: {verdict.reason}")
+
+    def _sizes(self, axes: dict[str, Any], sets: InputSets) -> Mapping[str, Any]:
+        """The axes with what the draw decided."""
+        realized = self.task.realized
+        return axes if realized is None else realized(axes, sets.inputs(0))
 
     def _standing(self) -> list[WorkerSlot]:
         return [slot for slot in self.slots if self.found[slot.candidate.key].everywhere is None]

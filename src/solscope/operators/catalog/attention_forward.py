@@ -20,7 +20,7 @@ from solscope.operators.cost import Axes, Cost, Published, element, tensor_pipe
 from solscope.operators.suite_axes import with_sequences
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
-from solscope.operators.tasks.draws import normal, softmax_scale, torch_dtype
+from solscope.operators.tasks.draws import normal, query_scale, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, value_offsets
 from solscope.operators.tasks.paging import offsets, shuffled_lengths
 
@@ -80,7 +80,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     position = needle_positions(generator, visible, visible + 1, heads)
     place = (starts_k[sequence][:, None] + position).clamp_max(total - 1)
     needle = k[place, torch.arange(heads, device=draw.device)]
-    scale = softmax_scale(generator, draw.variant, dim**-0.5)
+    scale = query_scale(generator, draw.variant, dim**-0.5)
     q = queries(generator, needle, visible, scale=scale, strength=dim, variant=draw.variant)
     return {
         "q": q,

@@ -74,7 +74,10 @@ _OUTLIER = 10.0
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Rows and blocks of unlike scale, outlier channels; `extreme`: one block of k weighs most."""
+    """Rows and blocks of unlike scale, outlier channels; `extreme`: one block of k weighs most.
+
+    `varied` has the other type of result.
+    """
     import torch
 
     generator, device = draw.generator(), draw.device
@@ -96,12 +99,13 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     values = normal(generator, n, k, dtype=torch.bfloat16, std=0.5 * k**-0.5)
     b, b_scales = quantize_blocks(values, (BLOCK, BLOCK), draw.fp8)
     b_scales *= torch.exp(0.7 * torch.randn(b_scales.shape, generator=generator, device=device))
+    wide = (axes.get("out_bytes", 2) == 4) != (draw.variant == "varied")
     return {
         "a": torch.cat(codes).view(b.dtype),
         "b": b,
         "a_scales": a_scales,
         "b_scales": b_scales,
-        "out_dtype": "float32" if axes.get("out_bytes", 2) == 4 else "bfloat16",
+        "out_dtype": "float32" if wide else "bfloat16",
     }
 
 

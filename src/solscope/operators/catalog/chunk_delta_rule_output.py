@@ -2,7 +2,7 @@
 
 Within a chunk of c <= C = 64 rows, with the state h at its start:
 
-    o_i = K^-½ ( e^G_i hᵀ q_i + Σ_{j<=i} e^(G_i - G_j) (q_i k_j) v_j )
+    o_i = scale ( e^G_i hᵀ q_i + Σ_{j<=i} e^(G_i - G_j) (q_i k_j) v_j )
 
     tensor   B [ Hv (2 T K V + V Σ c(c+1)) + Hq K Σ c(c+1) ]    Σ over chunks
     sfu      B Hv Σ c(c+1)/2               decay of each pair that the mask leaves
@@ -33,7 +33,7 @@ from solscope.operators.tasks.delta_rule import (
     in_chunks,
     pair_decay,
 )
-from solscope.operators.tasks.draws import normal
+from solscope.operators.tasks.draws import normal, query_scale
 
 
 @cost_model("sequences tokens q_heads v_heads key_dim value_dim chunk_size", optional="dtype")
@@ -100,7 +100,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "v": x.to(torch.bfloat16),
         "h": h.to(torch.bfloat16),
         "g": tokens.g,
-        "scale": key**-0.5,
+        "scale": query_scale(generator, draw.variant, key**-0.5),
         "chunk_size": axes["chunk_size"],
     }
 

@@ -87,13 +87,16 @@ def published(axes: Axes) -> Published:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Skewed routing; weights such that gates are neither all shut nor all open."""
+    """Skewed routing; weights such that gates are neither all shut nor all open.
+
+    `varied` has the other type of result.
+    """
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
     tokens, hidden, inner = axes["tokens"], axes["hidden"], axes["intermediate"]
     experts = axes["experts"]
     weights, ids = draw_routing(generator, axes, draw.variant)
     scale = token_scales(generator, tokens, draw.variant).to(dtype)
-    wide = axes.get("out_bytes", 2) == 4
+    wide = (axes.get("out_bytes", 2) == 4) != (draw.variant == "varied")
     return {
         "hidden_states": normal(generator, tokens, hidden, dtype=dtype).mul_(scale),
         "w1": normal(generator, experts, 2 * inner, hidden, dtype=dtype, std=hidden**-0.5),

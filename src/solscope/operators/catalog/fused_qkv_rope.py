@@ -22,10 +22,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs
-from solscope.operators.tasks.draws import activations, torch_dtype
+from solscope.operators.tasks.draws import activations, another, torch_dtype
 from solscope.operators.tasks.judge import both, exactly
 from solscope.operators.tasks.rotation import rotated, rotation_cost, rotation_judgement
 from solscope.operators.tasks.rows import by_rows, row_task
@@ -75,11 +77,17 @@ def _table(rotary: int, base: float) -> torch.Tensor:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Unsorted positions with repeats, none of them 0 where all turn by nothing."""
+    """Unsorted positions with repeats, none of them 0 where all turn by nothing.
+
+    `varied` turns another part of the heads.
+    """
     import torch
 
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
-    tokens, dim, rotary = axes["tokens"], axes["head_dim"], axes["rotary_dim"]
+    tokens, dim = axes["tokens"], axes["head_dim"]
+    rotary = axes["rotary_dim"]
+    if draw.variant == "varied":
+        rotary = another(generator, (dim // 2, dim), rotary)
     heads = axes["q_heads"] + 2 * axes["kv_heads"]
     qkv = activations(generator, tokens * heads, dim, dtype, draw.variant, edge_rows=False)
     low = CONTEXT - 64 if draw.variant == "extreme" else 1
@@ -128,15 +136,23 @@ def compare(
     return both(heads, both(passed, exactly(got[:, turned:], wanted[:, turned:])))
 
 
+def realized(axes: Axes, inputs: Inputs) -> Axes:
+    """With as many rotated values as the table has angles."""
+    return {**axes, "rotary_dim": inputs["cos_sin_cache"].shape[-1]}
+
+
 OUTPUTS = {"qkv": Output("qkv", rotated("float16"), compare)}
-TASK = row_task(
-    inputs,
-    reference,
-    OUTPUTS,
-    rows="qkv positions",
-    mutates=("qkv",),
-    vary=("tokens",),
-    weights=("cos_sin_cache",),
+TASK = replace(
+    row_task(
+        inputs,
+        reference,
+        OUTPUTS,
+        rows="qkv positions",
+        mutates=("qkv",),
+        vary=("tokens",),
+        weights=("cos_sin_cache",),
+    ),
+    realized=realized,
 )
 
 TITLE = "Rotary embedding of query and key heads"

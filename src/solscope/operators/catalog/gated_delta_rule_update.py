@@ -1,6 +1,6 @@
 """The gated delta rule, token by token: a state of K x V values per head, kept in fp32.
 
-    h <- e^γ h;  d = β (v - hᵀ k);  h <- h + k dᵀ;  o = K^-½ hᵀ q        per token and v head
+    h <- e^γ h;  d = β (v - hᵀ k);  h <- h + k dᵀ;  o = scale hᵀ q        per token and v head
 
     one token per sequence      vector   7 K V: decay, hᵀk, k dᵀ, hᵀq
     more tokens                 tensor   6 K V per token, the chunked form of the same recurrence,
@@ -44,7 +44,7 @@ from solscope.operators.task import (
     Tolerance,
 )
 from solscope.operators.tasks.delta_rule import Gates, draw_gates, log_decay, unit_rows
-from solscope.operators.tasks.draws import normal
+from solscope.operators.tasks.draws import normal, query_scale
 from solscope.operators.tasks.judge import close_in_parts, within
 from solscope.operators.tasks.remembered import remembered
 
@@ -127,7 +127,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "v": normal(generator, batch, tokens, heads, value, dtype=dtype, std=2.0),
         "state": normal(generator, pool, heads, key, value, dtype=torch.float32),
         "state_indices": rows.to(torch.int32),
-        "scale": key**-0.5,
+        "scale": query_scale(generator, draw.variant, key**-0.5),
     }
 
 

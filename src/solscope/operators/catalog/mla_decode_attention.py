@@ -30,7 +30,7 @@ from solscope.operators.cost import Axes, Cost, Published, blocks, element, tens
 from solscope.operators.suite_axes import with_context
 from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.attend import FLASH, attend
-from solscope.operators.tasks.draws import normal, softmax_scale, torch_dtype
+from solscope.operators.tasks.draws import normal, query_scale, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, value_offsets
 from solscope.operators.tasks.paging import (
     STALE_KEY,
@@ -104,7 +104,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         cache += value_offsets(generator, cache.shape, dtype, draw.variant)
     else:
         cache[..., :latent] += 0.5 * normal(generator, latent, dtype=dtype)  # values have a mean
-    scale = softmax_scale(generator, draw.variant, _SCALE)
+    scale = query_scale(generator, draw.variant, _SCALE)
     sequence = torch.arange(len(lengths), device=draw.device)
     position = needle_positions(generator, lengths, lengths, axes["q_heads"])
     slot = paged.slot(sequence[:, None], position)

@@ -25,7 +25,7 @@ from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.cost import Axes, Cost, Published, blocks
 from solscope.operators.suite_axes import SuiteSizes, renamed
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
-from solscope.operators.tasks.draws import routes
+from solscope.operators.tasks.draws import another, number_of_experts, routes
 from solscope.operators.tasks.judge import exactly
 from solscope.operators.tensors import UnclearError
 
@@ -68,13 +68,21 @@ def published(axes: Axes) -> Published:
     )
 
 
+BLOCK_SIZES = (16, 32, 64, 128)
+"""Rows of the tiles that vLLM and SGLang take."""
+
+
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Distinct experts per token, with popular and empty ones."""
-    experts = axes.get("experts", 128)
+    """Distinct experts per token, with popular and empty ones; `varied`: of another model."""
+    generator = draw.generator()
+    top_k, size = axes["top_k"], axes["block_size"]
+    experts = number_of_experts(generator, axes.get("experts", 128), top_k, draw.variant)
+    if draw.variant == "varied":
+        size = another(generator, BLOCK_SIZES, size)
     return {
-        "topk_ids": routes(draw.generator(), axes["tokens"], experts, axes["top_k"], draw.variant),
+        "topk_ids": routes(generator, axes["tokens"], experts, top_k, draw.variant),
         "num_experts": experts,
-        "block_size": axes["block_size"],
+        "block_size": size,
     }
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Task, Tolerance
-from solscope.operators.tasks.draws import routes
+from solscope.operators.tasks.draws import number_of_experts, routes
 from solscope.operators.tasks.judge import exactly
 
 if TYPE_CHECKING:
@@ -47,10 +47,11 @@ def published(axes: Axes) -> Published:
 
 
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Distinct experts per token, with popular and empty ones."""
-    generator = draw.generator()
-    ids = routes(generator, axes["tokens"], axes["experts"], axes["top_k"], draw.variant)
-    return {"topk_ids": ids, "num_experts": axes["experts"]}
+    """Distinct experts per token, with popular and empty ones; `varied`: of another model."""
+    generator, top_k = draw.generator(), axes["top_k"]
+    experts = number_of_experts(generator, axes["experts"], top_k, draw.variant)
+    ids = routes(generator, axes["tokens"], experts, top_k, draw.variant)
+    return {"topk_ids": ids, "num_experts": experts}
 
 
 def reference(topk_ids: torch.Tensor, num_experts: int) -> Outputs:

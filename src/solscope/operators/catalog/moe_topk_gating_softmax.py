@@ -22,7 +22,7 @@ from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.calls.call import CallRule, OperatorAxes, Recorded
 from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs, Tolerance
-from solscope.operators.tasks.draws import expert_bias, normal, places
+from solscope.operators.tasks.draws import another, expert_bias, normal, places
 from solscope.operators.tasks.judge import within
 from solscope.operators.tasks.rows import by_rows, row_task
 
@@ -52,11 +52,15 @@ def published(axes: Axes) -> Published:
     )
 
 
+TOP_KS = (2, 4, 6, 8, 10)
+"""Experts of a token in Mixtral, gpt-oss, DeepSeek-V2, DeepSeek-V3 and Qwen3-Next."""
+
+
 def inputs(axes: Axes, draw: Draw) -> Inputs:
     """Router logits with popular experts; `ties` in bf16 with a row of equals and one of -inf.
 
     One row in eight lies around 95 and one in eight around -95: without a subtracted maximum their
-    exponentials overflow, or vanish.
+    exponentials overflow, or vanish. `varied` has the k of another model.
     """
     import torch
 
@@ -75,7 +79,10 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         logits[banned, places(generator, 1, experts)] = float("-inf")
     if draw.variant == "extreme":
         logits.mul_(10.0)
-    return {"gating_output": logits, "top_k": axes["top_k"]}
+    top_k = axes["top_k"]
+    if draw.variant == "varied":
+        top_k = another(generator, [k for k in TOP_KS if k <= experts], top_k)
+    return {"gating_output": logits, "top_k": top_k}
 
 
 def reference(gating_output: torch.Tensor, top_k: int) -> Outputs:

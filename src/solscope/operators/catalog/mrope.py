@@ -53,16 +53,47 @@ def published(axes: Axes) -> Published:
     )
 
 
+def usual_sections(half: int) -> list[int]:
+    """Frequencies of time, height and width in Qwen2-VL: 16, 24, 24 of 64."""
+    first = half // 4
+    middle = (half - first) // 2
+    return [first, middle, half - first - middle]
+
+
+def _other_sections(generator: torch.Generator, half: int) -> list[int]:
+    """Both borders among fast frequencies, where another axis is another angle."""
+    first, middle = (1 + count for count in _below(generator, max(1, half // 8), max(1, half // 8)))
+    return [first, middle, half - first - middle]
+
+
+def _below(generator: torch.Generator, *limits: int) -> list[int]:
+    """Random numbers below these limits."""
+    import torch
+
+    return [
+        int(torch.randint(limit, (), generator=generator, device=generator.device))
+        for limit in limits
+    ]
+
+
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Runs of text, where the three positions are equal, between images, where they are not."""
+    """Runs of text, where the three positions are equal, between images, where they are not.
+
+    `varied` has other sections, and begins within an image, as a chunk of a prompt may.
+    """
     import torch
 
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
     tokens, dim, rotary = axes["tokens"], axes["head_dim"], axes["rotary_dim"]
     device, half = generator.device, axes["rotary_dim"] // 2
-    index = torch.arange(tokens, device=device)
     start = int(torch.randint(1, 4096, (1,), generator=generator, device=device))
     width = 24
+    index = torch.arange(tokens, device=device)
+    sections = usual_sections(half)
+    if draw.variant == "varied":
+        sections = _other_sections(generator, half)
+        row, column = _below(generator, 11, 12)
+        index += width * (1 + row) + 12 + column  # where time, row and column are three numbers
     run = index // 512
     inside = index % 512
     image = run % 2 == 0
@@ -76,8 +107,6 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     )
     power = torch.arange(0, rotary, 2, device=device, dtype=torch.float64) / rotary
     angle = positions[..., None].double() * 1e6**-power
-    first_section = half // 4
-    middle = (half - first_section) // 2
 
     def heads(count: int) -> torch.Tensor:
         rows = activations(generator, tokens * count, dim, dtype, draw.variant, edge_rows=False)
@@ -88,7 +117,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
         "k": heads(axes["kv_heads"]),
         "cos": angle.cos().float(),
         "sin": angle.sin().float(),
-        "mrope_section": [first_section, middle, half - first_section - middle],
+        "mrope_section": sections,
         "head_dim": dim,
     }
 

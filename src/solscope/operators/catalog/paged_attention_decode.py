@@ -34,7 +34,7 @@ from solscope.operators.cost import Axes, Cost, Published, blocks, element, tens
 from solscope.operators.suite_axes import PAGED_HEADS, with_context
 from solscope.operators.task import Draw, Inputs, Output, Outputs
 from solscope.operators.tasks.attend import FLASH, attend
-from solscope.operators.tasks.draws import normal, softmax_scale, torch_dtype
+from solscope.operators.tasks.draws import normal, query_scale, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, sink, value_offsets
 from solscope.operators.tasks.paging import (
     STALE,
@@ -105,7 +105,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     moved = value_offsets(generator, (pool, size, heads, dim), dtype, draw.variant)
     v_cache += moved.permute(0, 2, 3, 1)
     sequence = torch.arange(len(lengths), device=draw.device)
-    scale = softmax_scale(generator, draw.variant, dim**-0.5)
+    scale = query_scale(generator, draw.variant, dim**-0.5)
     filled = sequence[lengths > 0]
     k_cache[paged.table[filled, 0].long(), :, 0, 0, 0] += sink(scale)
     position = needle_positions(generator, lengths, lengths, axes["q_heads"])

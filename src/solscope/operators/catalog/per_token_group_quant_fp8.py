@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published, blocks, element
 from solscope.operators.task import Draw, Inputs, Outputs
-from solscope.operators.tasks.draws import activations, places, torch_dtype
+from solscope.operators.tasks.draws import activations, another, places, torch_dtype
 from solscope.operators.tasks.fp8 import quantize
 from solscope.operators.tasks.quantized import quantized_outputs
 from solscope.operators.tasks.rows import by_rows, row_task
@@ -55,12 +55,21 @@ def published(axes: Axes) -> Published:
     )
 
 
+GROUP_SIZES = (32, 64, 128)
+"""Of deployed kernels: a scale for 32 values in MX formats, for 128 in DeepSeek-V3."""
+
+
 def inputs(axes: Axes, draw: Draw) -> Inputs:
-    """Hidden states whose groups differ in scale by up to 2^12, some of them zero."""
+    """Hidden states whose groups differ in scale by up to 2^12, some of them zero.
+
+    `varied` has groups of another size.
+    """
     import torch
 
     generator, dtype = draw.generator(), torch_dtype(axes.get("dtype", "bf16"))
     tokens, hidden, size = axes["tokens"], axes["hidden"], axes["group_size"]
+    if draw.variant == "varied":
+        size = another(generator, [one for one in GROUP_SIZES if hidden % one == 0], size)
     x = activations(generator, tokens, hidden, dtype, draw.variant, smallest=100 * LEAST_AMAX)
     groups = blocks(hidden, size)
     power = torch.randint(-6, 7, (groups,), generator=generator, device=generator.device)

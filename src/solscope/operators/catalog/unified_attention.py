@@ -31,7 +31,7 @@ from solscope.operators.cost import Axes, Cost, Published, blocks, element, tens
 from solscope.operators.suite_axes import PAGED_HEADS, with_sequences
 from solscope.operators.task import Draw, Inputs, Output, Outputs, Task
 from solscope.operators.tasks.attend import FLASH, attend
-from solscope.operators.tasks.draws import normal, softmax_scale, torch_dtype
+from solscope.operators.tasks.draws import normal, query_scale, torch_dtype
 from solscope.operators.tasks.needles import needle_positions, queries, sink, value_offsets
 from solscope.operators.tasks.paging import (
     BATCH_KEYS,
@@ -107,7 +107,7 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     shape = (*paged.unused().shape, key_heads, dim)
     k_cache, v_cache = (normal(generator, *shape, dtype=dtype) for _ in range(2))
     v_cache += value_offsets(generator, shape, dtype, draw.variant)
-    scale = softmax_scale(generator, draw.variant, dim**-0.5)
+    scale = query_scale(generator, draw.variant, dim**-0.5)
     starts, flat = offsets(queried), k_cache.view(-1, key_heads, dim)
     sequences = torch.arange(len(keys), device=draw.device)
     filled = sequences[keys > 0]

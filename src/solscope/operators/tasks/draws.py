@@ -8,12 +8,15 @@ the device of the generator, without copies in a wider type.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 from solscope.operators.task import Variant
 
 if TYPE_CHECKING:
     import torch
+
+_Value = TypeVar("_Value", int, float, str)
 
 TORCH_NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """torch's name by ours."""
@@ -22,6 +25,8 @@ SMALLEST_ROW, LARGEST_ROW = 1e-6, 1e12
 of squares, with outliers and means fifty times as large, are three decades from overflowing."""
 EPSILONS = (1e-6, 1e-5, 1e-12)
 """Those of models: Qwen and DeepSeek, Llama and GPT, BERT and ViT."""
+EXPERTS = (60, 64, 128, 160, 256)
+"""Of models: Qwen1.5-MoE, DeepSeek-MoE, Qwen3, DeepSeek-V2, DeepSeek-V3."""
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -140,19 +145,13 @@ def epsilon(generator: torch.Generator, variant: Variant, usual: float) -> float
 
     When extreme, rows are small enough to show one of another model.
     """
-    import torch
-
     if variant == "varied":
         return varied(generator, 1e-3, 1e-1)
-    if variant != "extreme":
-        return usual
-    others = [value for value in EPSILONS if value != usual]
-    which = torch.randint(len(others), (), generator=generator, device=generator.device)
-    return others[int(which)]
+    return another(generator, EPSILONS, usual) if variant == "extreme" else usual
 
 
-def softmax_scale(generator: torch.Generator, variant: Variant, usual: float) -> float:
-    """The factor on scores: the usual one; when varied, 1.3 to 2 times as much or as little.
+def query_scale(generator: torch.Generator, variant: Variant, usual: float) -> float:
+    """The factor on queries: the usual one; when varied, 1.3 to 2 times as much or as little.
 
     Nearer to the usual one, a kernel that has it built in would be within the tolerance.
     """
@@ -168,6 +167,21 @@ def varied(generator: torch.Generator, low: float, high: float) -> float:
 
     share = float(torch.rand((), generator=generator, device=generator.device))
     return float(low * (high / low) ** share)
+
+
+def another(generator: torch.Generator, values: Iterable[_Value], usual: _Value) -> _Value:
+    """One of the values that is not the usual one; that one where there is no other."""
+    import torch
+
+    others = [value for value in values if value != usual] or [usual]
+    return others[int(torch.randint(len(others), (), generator=generator, device=generator.device))]
+
+
+def number_of_experts(generator: torch.Generator, usual: int, top_k: int, variant: Variant) -> int:
+    """The usual number of experts; when varied, that of another model."""
+    if variant != "varied":
+        return usual
+    return another(generator, [count for count in EXPERTS if count >= top_k], usual)
 
 
 def expert_bias(generator: torch.Generator, experts: int, variant: Variant) -> torch.Tensor:
@@ -187,10 +201,15 @@ def expert_bias(generator: torch.Generator, experts: int, variant: Variant) -> t
 def routes(
     generator: torch.Generator, tokens: int, experts: int, top_k: int, variant: Variant = "typical"
 ) -> torch.Tensor:
-    """Experts of each token, int32 [tokens, top_k], distinct in a row and skewed over all."""
+    """Experts of each token, int32 [tokens, top_k], distinct in a row and skewed over all.
+
+    `varied` leaves the last four alone: how many there are is not to be seen in the routes.
+    """
     import torch
 
     uniform = torch.rand(tokens, experts, generator=generator, device=generator.device)
     gumbel = -torch.log(-torch.log(uniform.clamp(1e-12, 1 - 1e-7)))
     scores = gumbel.add_(expert_bias(generator, experts, variant))
+    if variant == "varied":
+        scores[:, max(top_k, experts - 4) :] = -torch.inf
     return scores.topk(top_k, dim=-1).indices.to(torch.int32)
