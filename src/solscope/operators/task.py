@@ -32,8 +32,8 @@ Outputs = dict[str, Any]
 Variant = Literal["typical", "extreme", "ties", "empty", "varied"]
 """`typical` as in production; `extreme` scales at the edge of the dtype; `ties` equal scores;
 `empty` some sequences or experts without a token; `varied` plain values that a model's config or a
-request sets (epsilon, softmax scale, k), other than the usual ones. A task treats one it has no use
-for as typical.
+request sets (epsilon, scale, k, sections, experts), other than the usual ones. A task treats one it
+has no use for as typical.
 """
 
 
