@@ -12,7 +12,7 @@ import msgspec
 from solscope.errors import UsageError
 from solscope.operators.base import Operator
 from solscope.operators.task import Variant
-from solscope.suite.files import load
+from solscope.suite.files import SHIPPED, load
 from solscope.suite.scale import scale_down
 
 DEFAULT_SUITE = "atrex"
@@ -60,6 +60,11 @@ class Case(msgspec.Struct, frozen=True):
     label: str
     always: bool = False
     """Checked in every run, not drawn among others: what no listed shape varies."""
+
+
+def suite_with(operator: str) -> str | None:
+    """The first of the suites that ship with shapes of an operator."""
+    return next((suite for suite in SHIPPED if operator in workloads(suite)), None)
 
 
 def workloads(suite: str = DEFAULT_SUITE) -> dict[str, list[Workload]]:

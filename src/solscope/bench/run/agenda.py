@@ -21,11 +21,18 @@ from solscope.bench.run.correctness import Checked
 from solscope.bench.run.failures import OWN_FAILURE
 from solscope.bench.run.reference import CPU_EFFORT, Effort
 from solscope.bench.run.timing import Plan
-from solscope.bench.workloads import DEFAULT_SUITE, Workload, choose, rehearsal, scaled, workloads
+from solscope.bench.workloads import (
+    DEFAULT_SUITE,
+    Workload,
+    choose,
+    rehearsal,
+    scaled,
+    suite_with,
+    workloads,
+)
 from solscope.errors import UsageError
 from solscope.operators import operator as find_operator
 from solscope.operators.base import Operator
-from solscope.suite.files import SHIPPED
 
 CPU_BYTES = 256e6
 """Bytes that a shape may move on a CPU, unless another limit is given."""
@@ -192,8 +199,8 @@ class Agenda:
         if operator.task is None:
             raise UsageError(f"{name} has no reference, so nothing can be checked against it")
         if name not in listed:
-            having = [suite for suite in SHIPPED if name in workloads(suite)]
-            hint = f"; choose one that has: --suite {having[0]}" if having else ""
+            having = suite_with(name)
+            hint = f"; choose one that has: --suite {having}" if having else ""
             raise UsageError(f"the suite {self.options.suite} has no shapes of {name}{hint}")
         candidates = []
         for solution in self.options.solutions:

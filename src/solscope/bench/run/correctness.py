@@ -411,7 +411,7 @@ class OperatorCheck:
             if verdict.ok:
                 got = self._fetch(slot, described, right)
                 got |= {
-                    name: _at_rows(views[name], right.rows)
+                    name: right.at_rows(views[name])
                     for name in self.task.mutates
                     if name in right.outputs
                 }
@@ -493,7 +493,3 @@ def _are_equal(some: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
         one.shape == others[name].shape and bool((one == others[name]).all())
         for name, one in some.items()
     )
-
-
-def _at_rows(tensor: torch.Tensor, rows: list[int] | None) -> torch.Tensor:
-    return tensor if rows is None else tensor[rows]

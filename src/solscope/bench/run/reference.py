@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from solscope.operators.base import Cost
 from solscope.operators.task import Output, Task
+
+if TYPE_CHECKING:
+    import torch
 
 ROWS = 64
 """Rows compared where the reference is not computed whole."""
@@ -69,6 +72,10 @@ class Wanted:
         """The whole shape of an output."""
         size = list(self.outputs[name].shape)
         return size if self.rows is None else [int(self.total_rows or 0), *size[1:]]
+
+    def at_rows(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Of a whole tensor, what there is of the outputs."""
+        return tensor if self.rows is None else tensor[self.rows]
 
     def bytes(self, name: str, output: Output) -> int:
         """What a solution returns for an output, in bytes."""

@@ -90,7 +90,7 @@ def _check_set(
     first, at_rows, updated = _fetch_set(trial, wanted, described, chosen)
     views = trial.updated.get(index) or trial.sets.tensors(index)
     for name in (name for name in task.mutates if name in wanted.outputs):
-        left = views[name] if wanted.rows is None else views[name][wanted.rows]
+        left = wanted.at_rows(views[name])
         first[name] = updated[chosen.judged].get(name, left)  # as the last call left it
     check.compare(task, first, wanted, verdict)
 

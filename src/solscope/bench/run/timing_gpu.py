@@ -96,8 +96,7 @@ def sample_gpu(trial: Trial) -> None:
     """Time one process of one candidate on the GPU."""
     slot, measured, methods = trial.slot, trial.measured, trial.plan.methods
     rotation = [(index, True) for index in range(SETS)]
-    copied = _copied(trial.sets, trial.task, len(rotation))
-    first = _timed(slot, rotation, FIRST_SPIN_US, _known_sizes(trial), copied=copied)
+    first = _batch(trial, rotation, FIRST_SPIN_US, _known_sizes(trial))
     call_us = median(first.events_us)
     host_us = median(first.host_us)
     measured.host_us.append(host_us)
@@ -115,7 +114,8 @@ def sample_gpu(trial: Trial) -> None:
     def first_and_later() -> tuple[list[float], list[float]]:
         # As samples are taken: what remembers within one request must not know this one.
         kineto = samples.clock == "kineto"
-        times = _batch(trial, again, spin_us, sizes, kineto=kineto).events_us
+        order = _order(trial.plan, again)
+        times = _batch(trial, order, spin_us, sizes, kineto=kineto).events_us
         slot.ask(DropOutputs())
         return times[:SETS], times[SETS:again]
 
@@ -153,16 +153,20 @@ def _timed(
 
 
 def _batch(
-    trial: Trial, calls: int, spin_us: float, sizes: Sequence[int], *, kineto: bool
+    trial: Trial,
+    order: list[tuple[int, bool]],
+    spin_us: float,
+    sizes: Sequence[int],
+    *,
+    kineto: bool = False,
 ) -> CallTimes:
-    """Time as many cold calls, on one set after the other, and warm ones behind where asked for."""
-    order = _order(trial.plan, calls)
+    """Time calls of which what some update is copied."""
     copied = _copied(trial.sets, trial.task, len(order))
     return _timed(trial.slot, order, spin_us, sizes, kineto=kineto, copied=copied)
 
 
 def _order(plan: Plan, calls: int) -> list[tuple[int, bool]]:
-    """By call, its set and whether caches are flushed before it."""
+    """As many cold calls, on one set after the other, and warm ones behind where asked for."""
     cold = [(number % SETS, True) for number in range(calls)]
     return cold + [(0, False)] * (calls if WARM in plan.methods else 0)
 
@@ -254,9 +258,10 @@ def _singles(trial: Trial, pace: Pace) -> Singles:
     short = "kineto" if pace.call_us < SHORT_US else "events"
     kineto = measured.clock.get(COLD, short) == "kineto"
     batch = pace.batch(plan.samples, warm=WARM in plan.methods)
+    order = _order(plan, batch)
     end = time.monotonic() + pace.seconds
     while True:
-        times = _batch(trial, batch, pace.spin_us, pace.output_sizes, kineto=kineto)
+        times = _batch(trial, order, pace.spin_us, pace.output_sizes, kineto=kineto)
         if kineto and times.span_us is None:
             measured.reasons["kineto"] = clean_text(times.span_reason)
             kineto = False
@@ -267,7 +272,7 @@ def _singles(trial: Trial, pace: Pace) -> Singles:
         if kineto:
             measured.activities = median(times.activities)
         _check_lag(times, measured)
-        check_calls(trial, times.outputs, [index for index, _ in _order(plan, batch)])
+        check_calls(trial, times.outputs, [index for index, _ in order])
         slot.ask(DropOutputs())
         done = len(samples.cold_us)
         quiet = done >= plan.samples and not is_noisy(samples.cold_us)
@@ -336,10 +341,7 @@ def _check_updates(trial: Trial) -> None:
         for name in trial.task.mutates:
             if name not in right.outputs or not right.outputs[name].numel():
                 continue
-            before, now = (
-                values[name] if right.rows is None else values[name][right.rows]
-                for values in (right.inputs, views)
-            )
+            before, now = right.at_rows(right.inputs[name]), right.at_rows(views[name])
             due = _differing_rows(before, right.outputs[name].to(before.dtype))
             left = due & ~_differing_rows(before, now)
             if 2 * int(left.sum()) > int(due.sum()):

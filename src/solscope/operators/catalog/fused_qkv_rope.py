@@ -22,8 +22,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from solscope.operators.base import Operator, cost_model, in_suite
 from solscope.operators.cost import Axes, Cost, Published
 from solscope.operators.task import Draw, Inputs, Judgement, Output, Outputs
@@ -142,16 +140,14 @@ def realized(axes: Axes, inputs: Inputs) -> Axes:
 
 
 OUTPUTS = {"qkv": Output("qkv", rotated("float16"), compare)}
-TASK = replace(
-    row_task(
-        inputs,
-        reference,
-        OUTPUTS,
-        rows="qkv positions",
-        mutates=("qkv",),
-        vary=("tokens",),
-        weights=("cos_sin_cache",),
-    ),
+TASK = row_task(
+    inputs,
+    reference,
+    OUTPUTS,
+    rows="qkv positions",
+    mutates=("qkv",),
+    vary=("tokens",),
+    weights=("cos_sin_cache",),
     realized=realized,
 )
 

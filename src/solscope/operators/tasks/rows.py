@@ -69,6 +69,7 @@ def row_task(
     mutates: tuple[str, ...] = (),
     whole: Callable[[Inputs], Mapping[str, torch.Tensor]] | None = None,
     weights: tuple[str, ...] = (),
+    realized: Callable[[Axes, Inputs], Axes] | None = None,
 ) -> Task:
     """The task of a row-wise operator: `rows` names the inputs with a row for each row of output.
 
@@ -84,4 +85,5 @@ def row_task(
         mutates=mutates,
         whole=whole,
         weights=weights,
+        realized=realized,
     )

@@ -342,8 +342,7 @@ def new(operator: str, target: Path | None, language: str, force: bool, output: 
       solscope bench new rms_norm -o mine --language triton
     """
     from solscope.bench.template import write_template
-    from solscope.bench.workloads import DEFAULT_SUITE, workloads
-    from solscope.suite.files import SHIPPED
+    from solscope.bench.workloads import DEFAULT_SUITE, suite_with
 
     folder = target or Path(f"{operator}-solution")
     written = write_template(operator, folder, language, force=force)
@@ -351,7 +350,7 @@ def new(operator: str, target: Path | None, language: str, force: bool, output: 
     if output.as_json:
         return
     hint = " (without a GPU: --device cpu --small)" if language == "torch" else ""
-    suite = next((name for name in SHIPPED if operator in workloads(name)), "FILE")
+    suite = suite_with(operator) or "FILE"
     named = "" if suite == DEFAULT_SUITE else f" --suite {suite}"
     check = f"solscope bench check {folder} --op {operator}{named}"
     click.echo(f"solscope: next: {check}{hint}", err=True)
