@@ -1,0 +1,18 @@
+"""Group quantization of sglang-kernel."""
+
+import torch
+from _sgl_kernel import ops
+
+LIMIT = 448.0
+
+
+def run(x: torch.Tensor, group_size: int, fp8: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Quantize groups of each row."""
+    if fp8 != "e4m3fn":
+        raise NotImplementedError("e4m3fn only")
+    codes = torch.empty_like(x, dtype=torch.float8_e4m3fn)
+    scales = torch.empty(x.shape[0], x.shape[1] // group_size, device=x.device)
+    ops.sgl_per_token_group_quant_8bit_v2(
+        x, codes, scales, group_size, 1e-10, -LIMIT, LIMIT, False, False, None
+    )
+    return codes, scales
