@@ -257,6 +257,19 @@ def test_the_activation_may_be_quantized_as_deployed_kernels_do(variant: Variant
     assert wrong("fp8_blockscale_fused_moe", lambda **given: coarser, inputs, wanted)
 
 
+def test_one_token_of_large_values_may_be_quantized_as_well() -> None:
+    """Its small values are off by a larger share of themselves: that is no mistake."""
+    name, axes = "fp8_blockscale_fused_moe", {**EXPERTS, "tokens": 1}
+    for seed in range(8):
+        inputs = task_of(name).inputs(axes, Draw(seed))
+        inputs["fc2_scale"] = 30 * inputs["fc2_scale"]
+        wanted = task_of(name).reference(**inputs)
+        deployed = every_expert_of_every_token(inputs, requantized(torch.float8_e4m3fn))
+        assert wrong(name, lambda **_given: deployed.bfloat16(), inputs, wanted) == []  # noqa: B023
+        zero = torch.where(torch.arange(deployed.shape[1]) % 5 > 0, deployed, 0.0).bfloat16()
+        assert wrong(name, lambda **_given: zero, inputs, wanted)  # noqa: B023
+
+
 @pytest.mark.parametrize(
     ("tokens", "experts", "top_k", "active"),
     [(1, 128, 8, 8), (32, 256, 8, 164), (2400, 128, 8, 128), (9, 14, 4, 13), (135, 8, 2, 8)],

@@ -36,6 +36,8 @@ POISON = 0xFF
 """What memory is overwritten with: a NaN in every float type, -1 in integers."""
 ALIGNMENT = 512
 """Bytes; as the CUDA allocator aligns, so that kernels see usual pointers."""
+NARROWEST = 4096
+"""Words in a row of what a fingerprint sums, at least."""
 
 
 def aligned(size: int) -> int:
@@ -212,13 +214,17 @@ def view(arena: Arena, spec: TensorInput) -> torch.Tensor:
 def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
     """A fingerprint of the contents of a tensor.
 
-    Sums over rows and columns of a grid of words, and the bytes that do not fill a row as they are:
-    tensors of up to 32 KiB, index tensors among them, are compared whole.
+    Sums over rows and columns of a grid of words, and what does not fill a row as it is: tensors of
+    up to 32 KiB, index tensors among them, are compared whole. The grid of a large tensor is about
+    as wide as high: a fingerprint of more than a MiB would be put where torch keeps large tensors,
+    and none of the memory around it could be given back.
     """
     import torch
 
     raw = raw_bytes(tensor)
-    width = 4096
+    width = max(NARROWEST, 1 << ((raw.numel() // 8).bit_length() // 2))
     whole = raw.numel() // (8 * width) * 8 * width
-    grid = raw[:whole].view(torch.int64).view(-1, width)
-    return torch.cat([grid.sum(0), grid.sum(1), raw[whole:].to(torch.int64)])
+    grid, rest = raw[:whole].view(torch.int64).view(-1, width), raw[whole:]
+    words = rest.numel() // 8 * 8 if whole else 0  # small tensors need not begin at a word
+    tail = [rest[:words].view(torch.int64), rest[words:].to(torch.int64)]
+    return torch.cat([grid.sum(0), grid.sum(1), *tail])

@@ -235,6 +235,7 @@ class OperatorTiming:
         slots = [slot for slot in self._all if slot.candidate.key in keys]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
+        sets.let_go()
         self._free_memory(axes)
         self._warm(slots, sets, {slot.candidate.key: Measured() for slot in slots})
         for slot in slots:
@@ -253,6 +254,7 @@ class OperatorTiming:
         slots = [slot for group in groups for slot in group]
         sets = InputSets(self.arenas["inputs"], self.task)
         sets.draw(axes, SETS)
+        sets.let_go()
         self._free_memory(axes)
         self._warm(slots, sets, by_candidate)
         for slot in slots:

@@ -162,10 +162,11 @@ def reference(**inputs: Any) -> Outputs:
 _WHY = (
     "the activation between the products quantized to e4m3 per 1 x 128, as "
     "deployed kernels do: so emulated, the relative RMS error is 2.2e-2; e5m2 gives "
-    "4.6e-2, 4-bit weights more"
+    "4.6e-2, 4-bit weights more. It is of the size of the row: of large rows up to "
+    "17 % of the values, the small ones, are off by over a tenth"
 )
 _TOLERANCE = Tolerance(
-    "close", atol=0.03, rtol=0.1, rms=3.5e-2, row_rms=5e-2, matched=0.95, why=_WHY
+    "close", atol=0.03, rtol=0.1, rms=3.5e-2, row_rms=5e-2, matched=0.82, why=_WHY
 )
 OUTPUTS = {"out": Output("bfloat16", _TOLERANCE)}
 _PER_ROW = "hidden_states a_scale topk_weights topk_ids"

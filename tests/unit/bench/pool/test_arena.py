@@ -46,6 +46,26 @@ def test_a_fingerprint_sees_swapped_values_in_large_tensors() -> None:
     arena.close()
 
 
+@pytest.mark.parametrize("size", [1 << 20, 12 << 30, 16 << 30])
+def test_a_fingerprint_is_small_enough_to_leave_large_memory_alone(size: int) -> None:
+    """From a MiB on, torch takes a part of a block that is there for large tensors."""
+    found = memory.fingerprint(torch.empty(size - 512, dtype=torch.uint8, device="meta"))
+    assert found.nbytes <= 1 << 20
+
+
+@pytest.mark.parametrize("place", [0, 3_000, 3_999])
+def test_a_fingerprint_sees_every_part_of_a_wide_grid(
+    monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    monkeypatch.setattr(memory, "NARROWEST", 16)
+    values = torch.arange(4_000, dtype=torch.uint8)
+    before = memory.fingerprint(values)
+    assert len(before) < 16 + 32 + 16 + 8  # 500 words in rows of 16, 4 more, no bytes
+    values[place] += 1
+    assert (memory.fingerprint(values) != before).sum() <= 2
+    assert not torch.equal(memory.fingerprint(values), before)
+
+
 def test_an_arena_that_found_no_room_can_be_asked_for_less() -> None:
     arena = memory.Arena("cpu")
     with pytest.raises(MemoryError, match="no room"):

@@ -595,7 +595,8 @@ def test_the_page_says_which_lines_are_of_which_day() -> None:
     days, decode_days = (
         Counter(one.run["time"][:10] for one in results_of(file)) for file in (RESULTS, DECODE)
     )
-    assert set(days) == set(decode_days) == {"2026-11-17", "2026-11-18"}
+    assert set(days) == {"2026-11-17", "2026-11-18"}
+    assert set(decode_days) == {"2026-11-18"}
     pairs = [(earlier.get((one.operator, one.shape, one.solution)), one) for one in lines]
     medians = [(old.by("graph"), new.by("graph")) for old, new in pairs if old is not None]
     longer = sorted(
@@ -606,8 +607,8 @@ def test_the_page_says_which_lines_are_of_which_day() -> None:
     middle = f"{100 * longer[len(longer) // 2] - 100:.0f} %"
     page = page_text()
     for text in (
-        f"{days['2026-11-17']:,} lines are of 2026-11-17 and {days['2026-11-18']} of 2026-11-18; "
-        f"of the `decode` set {decode_days['2026-11-17']} and {decode_days['2026-11-18']}.",
+        f"{days['2026-11-17']:,} lines are of 2026-11-17 and {days['2026-11-18']} of 2026-11-18, "
+        "as is all of the `decode` set.",
         f"{sum(in_three(one) for one in lines)} of the suite are of three processes",
         f"{middle} longer in the middle of {len(longer):,} pairs",
     ):

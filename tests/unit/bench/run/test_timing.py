@@ -162,6 +162,29 @@ def test_every_restart_has_values_of_its_own() -> None:
         arena.close()
 
 
+@pytest.mark.parametrize("once", [False, True], ids=["timed", "seen first"])
+def test_large_values_are_let_go_before_workers_need_the_memory(
+    monkeypatch: pytest.MonkeyPatch, once: bool
+) -> None:
+    held: list[int] = []
+
+    def warm(_self: OperatorTiming, _slots: Any, sets: InputSets, _by: Any) -> None:
+        held.append(len(sets._held))
+
+    monkeypatch.setattr("solscope.bench.pool.inputs.HELD_BYTES", 0)
+    monkeypatch.setattr(OperatorTiming, "_warm", warm)
+    arenas = {"inputs": memory.Arena("cpu"), "outputs": memory.Arena("cpu")}
+    stage = OperatorTiming(operator("rms_norm"), [[]], arenas)
+    axes = {"tokens": 4, "hidden": 8}
+    if once:
+        stage.warm_up(axes, set())
+    else:
+        stage.run(axes, set(), Plan(("cpu-v1",)), CPU_EFFORT, lambda *_: None)
+    assert held == [0]
+    for arena in arenas.values():
+        arena.close()
+
+
 def test_sets_are_counted_where_calls_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """All three sets have a reference; calls were made, and compared, on two of them."""
     monkeypatch.setattr("solscope.bench.run.timing.ask_all", lambda *_: [])
