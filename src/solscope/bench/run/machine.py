@@ -18,7 +18,7 @@ from solscope.errors import MissingToolError
 
 PACKAGES = (
     *("torch", "triton", "numpy", "fla-core", "liger-kernel", "sglang"),
-    *("flashinfer-python", "apache-tvm-ffi"),
+    *("flashinfer-python", "apache-tvm-ffi", "sglang-kernel", "vllm"),
 )
 """What solutions that ship run on; their versions are part of a result."""
 
