@@ -30,7 +30,6 @@ PAGE = ROOT / "docs" / "reference" / "results.md"
 DECODE = ROOT / "results" / "bench" / "h200-decode.jsonl"
 EARLIER = ROOT / "results" / "bench" / "h200-earlier.jsonl"
 BEFORE = ROOT / "results" / "bench" / "h200-before.jsonl"
-FASTER = ROOT / "docs" / "how-to" / "make-a-kernel-faster.md"
 CROSS_CHECK = ROOT / "results" / "bench" / "cross-check.json"
 AIMS = ROOT / "results" / "bench" / "aims.json"
 """What was to be reached: S over all, and ahead of whom in operators from which importance on."""
@@ -461,33 +460,6 @@ def test_the_summary_follows_from_the_lines() -> None:
     assert "1 lines" not in (said := summary(impossible))
     assert "1 line is faster than its bound" in said
     assert "No line is faster than its bound" in bounds
-
-
-KERNELS = {
-    "torch-eager": "three kernels: add, norm, copy back",
-    "torch-compile": "one kernel, generated",
-    "flashinfer": "one kernel, one pass",
-    "solscope-triton": "one kernel, one pass",
-}
-"""What solutions of `fused_add_rms_norm` do."""
-
-
-def test_the_page_on_faster_kernels_has_the_committed_times() -> None:
-    lines = {
-        one.solution: one
-        for one in results_of(RESULTS)
-        if (one.operator, one.shape) == ("fused_add_rms_norm", "18")
-    }
-    rows = ["| solution | time | S | what it does |", "|---|--:|--:|---|"]
-    for name, what in KERNELS.items():
-        rows.append(
-            f"| `{name}` | {lines[name].median_us:.1f} µs | {pct(lines[name].s)} | {what} |"
-        )
-    check_block(FASTER, "shape 18", "\n".join(rows) + "\n")
-    page = FASTER.read_text(encoding="utf-8")
-    first, last = (100 * (lines[name].s or 0.0) for name in ("torch-eager", "solscope-triton"))
-    assert f"from {first:.0f} % to {last:.0f} % of its bound" in page
-    assert f"of shape 18 in {lines['solscope-triton'].median_us:.1f} µs" in page
 
 
 def test_cold_calls_take_what_nsight_compute_says() -> None:
