@@ -238,6 +238,8 @@ def test_what_the_page_concludes_holds() -> None:
     assert all(abs(us(name) / us(BEST) - 1) < 0.02 for name in ("fla", "solscope-triton"))
     verdicts = [against_the_one_before(name).verdict for name in STEPS]
     assert verdicts == ["faster", "faster", "faster", "slower"]
+    first = against_the_one_before(STEPS[0])
+    assert (first.processes, first.other_machine) == ((1, 3), True)
     assert min(STEPS, key=us) == min(STEPS, key=in_graph) == BEST
     assert float(Counters(STEPS[3]).us) < us(STEPS[3])
     sensors = [lines()[name].sensors for name in STEPS]
