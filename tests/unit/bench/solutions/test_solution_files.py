@@ -22,7 +22,7 @@ else:
 FOLDER = Path(__file__).parents[4] / "src/solscope/bench/solutions"
 FILES = sorted(p for p in FOLDER.glob("*/[!_]*.py"))
 IDS = [path.relative_to(FOLDER).as_posix() for path in FILES]
-LIBRARIES = ["solscope_triton", "fla", "liger", "sglang", "flashinfer"]
+LIBRARIES = ["solscope_triton", "fla", "liger", "sglang", "flashinfer", "vllm", "sgl_kernel"]
 COLUMNS = [*LIBRARIES, "cublas"]
 """Of the page; cuBLAS comes with torch, so its solution needs no package."""
 

@@ -8,9 +8,9 @@ load("_C_stable_libtorch.abi3.so")
 PARTITION = 512
 
 
-def setup(query: torch.Tensor, **_others: object) -> torch.Tensor:
+def setup(block_tables: torch.Tensor, **_others: object) -> torch.Tensor:
     """The scale of a cache that is not quantized."""
-    return torch.ones(1, device=query.device)
+    return torch.ones(1, device=block_tables.device)
 
 
 def run(

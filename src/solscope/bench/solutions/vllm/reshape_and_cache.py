@@ -6,9 +6,9 @@ from _vllm import load
 load("_C_stable_libtorch.abi3.so")
 
 
-def setup(key: torch.Tensor, **_others: object) -> torch.Tensor:
+def setup(slot_mapping: torch.Tensor, **_others: object) -> torch.Tensor:
     """The scale of a cache that is not quantized."""
-    return torch.ones(1, device=key.device)
+    return torch.ones(1, device=slot_mapping.device)
 
 
 def run(
