@@ -270,6 +270,20 @@ def test_one_token_of_large_values_may_be_quantized_as_well() -> None:
         assert wrong(name, lambda **_given: zero, inputs, wanted)  # noqa: B023
 
 
+def test_an_error_that_is_small_as_a_whole_may_not_be_in_too_many_values() -> None:
+    """Noise of 3.4 % of the RMS, under its limit, puts a fifth of large values off by a tenth."""
+    name = "fp8_blockscale_fused_moe"
+    inputs = task_of(name).inputs(EXPERTS, Draw(0))
+    inputs["fc2_scale"] = 100 * inputs["fc2_scale"]
+    wanted = task_of(name).reference(**inputs)
+    right = wanted["out"].double()
+    drawn_noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0))
+    off = 0.034 * right.square().mean(1, keepdim=True).sqrt() * drawn_noise
+    (why,) = wrong(name, lambda **_given: (right + off).bfloat16(), inputs, wanted)
+    assert "values are off by more than" in why
+    assert "RMS" not in why
+
+
 @pytest.mark.parametrize(
     ("tokens", "experts", "top_k", "active"),
     [(1, 128, 8, 8), (32, 256, 8, 164), (2400, 128, 8, 128), (9, 14, 4, 13), (135, 8, 2, 8)],

@@ -224,7 +224,9 @@ def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
     raw = raw_bytes(tensor)
     width = max(NARROWEST, 1 << ((raw.numel() // 8).bit_length() // 2))
     whole = raw.numel() // (8 * width) * 8 * width
+    if not whole:  # which need not begin at a word
+        return raw.to(torch.int64)
     grid, rest = raw[:whole].view(torch.int64).view(-1, width), raw[whole:]
-    words = rest.numel() // 8 * 8 if whole else 0  # small tensors need not begin at a word
+    words = rest.numel() // 8 * 8
     tail = [rest[:words].view(torch.int64), rest[words:].to(torch.int64)]
     return torch.cat([grid.sum(0), grid.sum(1), *tail])

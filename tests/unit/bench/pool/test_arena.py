@@ -66,6 +66,33 @@ def test_a_fingerprint_sees_every_part_of_a_wide_grid(
     assert not torch.equal(memory.fingerprint(values), before)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [(0, 8), (0, 128), (3_712, 3_840)], ids=["in a row", "in a column", "rows"]
+)
+def test_a_fingerprint_sees_swapped_words_and_rows(
+    monkeypatch: pytest.MonkeyPatch, one: int, other: int
+) -> None:
+    """Of a grid of 31 rows of 16 words, which are 128 bytes."""
+    monkeypatch.setattr(memory, "NARROWEST", 16)
+    values = torch.randint(0, 256, (3_968,), generator=torch.Generator().manual_seed(1)).byte()
+    swapped = values.clone()
+    for place in range(8 if one == 0 else 128):
+        swapped[one + place], swapped[other + place] = values[other + place], values[one + place]
+    assert not torch.equal(memory.fingerprint(swapped), memory.fingerprint(values))
+
+
+def test_a_fingerprint_sees_bytes_that_fill_no_word() -> None:
+    values = torch.zeros(8 * memory.NARROWEST + 11, dtype=torch.uint8)
+    before = memory.fingerprint(values)
+    values[-1] = 1
+    assert not torch.equal(memory.fingerprint(values), before)
+
+
+def test_a_fingerprint_of_a_small_tensor_is_its_bytes() -> None:
+    values = torch.tensor([7, 1, 0, 255, 9], dtype=torch.uint8)
+    assert memory.fingerprint(values[1:4]).tolist() == [1, 0, 255]
+
+
 def test_an_arena_that_found_no_room_can_be_asked_for_less() -> None:
     arena = memory.Arena("cpu")
     with pytest.raises(MemoryError, match="no room"):

@@ -25,7 +25,7 @@ KERNELS = ROOT / "examples" / "kernels" / "layer_norm"
 MEASURED = ROOT / "results" / "layer-norm-steps"
 SUITE = ROOT / "results" / "bench" / "h200.jsonl"
 START = "torch-compile"
-OTHERS = (START, "torch-eager", "liger", "fla", "solscope-triton")
+OTHERS = (START, "torch-eager", "flashinfer", "liger", "fla", "solscope-triton")
 WHAT = {
     "step1_rows": "a program per row, read three times",
     "step2_registers": "read once, kept in registers",

@@ -600,6 +600,10 @@ def test_the_page_says_which_evaluator_measured() -> None:
         f"{len(results_of(DECODE))} of the `decode` set, all of `{OURS}` and of cuBLASLt among them"
     )
     assert told in page_text(), told
+    older = Counter(one.evaluator for one in results_of(RESULTS) if one.evaluator != newest)
+    assert sorted(older) == [2, 4]
+    left = f"the others are of the second ({older[2]}) and of the fourth ({older[4]})."
+    assert left in page_text(), left
 
 
 def test_runs_of_three_processes_agree_within_their_intervals() -> None:
