@@ -16,7 +16,9 @@ import stat
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import util
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 
@@ -55,6 +57,16 @@ with (folder / "builder").open("w") as builder:
         build_directory=str(folder),
     ).{function}
 '''
+
+
+def load_module(path: Path) -> ModuleType:
+    """The file of a solution, imported into this process."""
+    spec = util.spec_from_file_location(f"solscope_solution_{path.parent.name}_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,7 +5,6 @@ Nothing is timed or judged here, so the solution shares the process with what dr
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import secrets
@@ -13,7 +12,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+from solscope.bench.catalog import load_module
+from solscope.operators import operator
+from solscope.operators.task import Draw, Inputs, Task
 
 WARM_CALLS = 3
 """Calls before the one that is profiled: kernels are compiled and chosen."""
@@ -42,20 +46,23 @@ def bound_call(asked: dict[str, Any], device: str) -> Callable[[], Any]:
     """The solution's function with drawn inputs, and what `prepare` and `setup` return."""
     import torch
 
-    from solscope.bench.worker.worker import shown_to_setup
-    from solscope.operators import operator
-    from solscope.operators.task import Draw
-
     task = operator(asked["operator"]).required_task
     inputs = dict(task.inputs(asked["axes"], Draw(seed=secrets.randbits(40), device=device)))
     path = Path(asked["file"])
     os.environ["SOLSCOPE_BUILD_FOLDER"] = asked["build"]
     sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location("solution", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_module(path)
+    given = arguments(module, task, inputs)
+    run = torch.compile(module.run) if asked["compile"] else module.run
+    return lambda: run(**given)
+
+
+def arguments(module: ModuleType, task: Task, inputs: Inputs) -> dict[str, Any]:
+    """What `run` of a solution takes: the inputs, and what `prepare` and `setup` return."""
+    import torch
+
+    from solscope.bench.worker.worker import shown_to_setup
+
     given = dict(inputs)
     if hasattr(module, "prepare"):
         weights = {name: inputs[name] for name in task.weights if name in inputs}
@@ -68,8 +75,7 @@ def bound_call(asked: dict[str, Any], device: str) -> Callable[[], Any]:
             for name, value in inputs.items()
         }
         given["plan"] = module.setup(**shown)
-    run = torch.compile(module.run) if asked["compile"] else module.run
-    return lambda: run(**given)
+    return given
 
 
 def _kineto(call: Callable[[], Any]) -> list[dict[str, Any]]:

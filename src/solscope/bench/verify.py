@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import msgspec
 
+from solscope.bench.catalog import load_module
 from solscope.errors import MissingToolError
 from solscope.operators import operator
 from solscope.operators.base import Axes
@@ -115,12 +116,7 @@ def eager_solution(name: str) -> Callable[..., Any]:
 
 def load_run(path: Path) -> Callable[..., Any]:
     """`run` of a solution file."""
-    spec = util.spec_from_file_location(f"solscope_solution_{path.parent.name}_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return cast("Callable[..., Any]", module.run)
+    return cast("Callable[..., Any]", load_module(path).run)
 
 
 def outputs_of(task: Task, run: Callable[..., Any], inputs: Inputs) -> Outputs:

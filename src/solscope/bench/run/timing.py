@@ -233,10 +233,7 @@ class OperatorTiming:
     def warm_up(self, axes: dict[str, Any], keys: set[str]) -> None:
         """Run candidates on sizes that are not timed, which decide what later sizes get."""
         slots = [slot for slot in self._all if slot.candidate.key in keys]
-        sets = InputSets(self.arenas["inputs"], self.task)
-        sets.draw(axes, SETS)
-        sets.let_go()
-        self._free_memory(axes)
+        sets = self._drawn(axes)
         self._warm(slots, sets, {slot.candidate.key: Measured() for slot in slots})
         for slot in slots:
             slot.clean_up(FreeShape())
@@ -252,10 +249,7 @@ class OperatorTiming:
         by_candidate = {name: Measured() for name in hashes}
         groups = [[slot for slot in group if slot.candidate.key in hashes] for group in self.slots]
         slots = [slot for group in groups for slot in group]
-        sets = InputSets(self.arenas["inputs"], self.task)
-        sets.draw(axes, SETS)
-        sets.let_go()
-        self._free_memory(axes)
+        sets = self._drawn(axes)
         self._warm(slots, sets, by_candidate)
         for slot in slots:
             slot.pause()
@@ -305,6 +299,14 @@ class OperatorTiming:
             slot.resume()
             slot.clean_up(FreeShape())
             slot.pause()
+
+    def _drawn(self, axes: dict[str, Any]) -> InputSets:
+        """Inputs to warm up on; what making them took is left to the workers."""
+        sets = InputSets(self.arenas["inputs"], self.task)
+        sets.draw(axes, SETS)
+        sets.let_go()
+        self._free_memory(axes)
+        return sets
 
     def _free_memory(self, axes: dict[str, Any]) -> None:
         """Leave to the workers what making inputs took, where memory may be short."""

@@ -6,22 +6,18 @@ as strict about head sizes and argument names; what the kernels themselves compu
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from solscope.operators import operator
-from solscope.operators.task import Draw, Variant
+from solscope.operators.task import Variant
 from solscope.operators.tasks.attend import attend
-from solscope.operators.tasks.judge import judge
+from tests.adapters import check, load
 
-FOLDER = Path(__file__).parents[4] / "src/solscope/bench/solutions"
 PLANNED: list[dict[str, Any]] = []
 """What the stand-in was asked to plan."""
 
@@ -210,19 +206,13 @@ def solution(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
         monkeypatch.setitem(sys.modules, one.__name__, one)
     monkeypatch.delitem(sys.modules, "_pages")  # each solution has its own; none stays behind
 
-    def load(name: str) -> Any:
-        path = FOLDER / f"{name}.py"
-        monkeypatch.syspath_prepend(str(path.parent))
-        spec = importlib.util.spec_from_file_location("solution", path)
-        assert spec is not None
-        assert spec.loader is not None
-        found = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
+    def with_little_room(name: str) -> Any:
+        found = load(monkeypatch, name)
         if hasattr(sys.modules["_pages"], "WORKSPACE_BYTES"):
             monkeypatch.setattr(sys.modules["_pages"], "WORKSPACE_BYTES", 16)
         return found
 
-    return load
+    return with_little_room
 
 
 def token_decode(
@@ -244,24 +234,6 @@ def token_decode(
         out[at] = attend(q[None, None, at], keys[None, used], values[None, used], rest[-1])[0, 0]
 
 
-def run_and_judge(found: Any, name: str, axes: dict[str, Any], variant: Variant) -> None:
-    torch.set_num_threads(1)
-    task = operator(name).task
-    assert task is not None
-    made = task.inputs(axes, Draw(seed=7, variant=variant))
-    seen = {
-        key: torch.empty_like(value, device="meta")
-        if isinstance(value, torch.Tensor) and value.is_floating_point()
-        else value
-        for key, value in made.items()
-    }
-    got = found.run(**made, plan=found.setup(**seen))
-    wanted = task.reference(**made)["out"]
-    assert got.is_contiguous()
-    verdict = judge(task.outputs["out"], got, wanted, made, {"out": got})
-    assert verdict.ok, verdict.reason
-
-
 PAGED = {"q_heads": 4, "kv_heads": 2, "block_size": 16}
 
 
@@ -270,7 +242,7 @@ PAGED = {"q_heads": 4, "kv_heads": 2, "block_size": 16}
 def test_flashinfer_attends_in_pages(solution: Any, dim: int, variant: Variant) -> None:
     found = solution("flashinfer/unified_attention")
     axes = {**PAGED, "sequences": [[70, 90, 2], [3, 40, 1]], "head_dim": dim}
-    run_and_judge(found, "unified_attention", axes, variant)
+    check(found, "unified_attention", axes, variant)
     assert PLANNED[-1]["head_dim"] == {72: 128, 192: 256}.get(dim, dim)
 
 
@@ -289,7 +261,7 @@ def test_flashinfer_takes_the_wrapper_of_the_batch(
 ) -> None:
     found = solution("flashinfer/unified_attention")
     axes = {**PAGED, "sequences": sequences, "head_dim": 64}
-    run_and_judge(found, "unified_attention", axes, "typical")
+    check(found, "unified_attention", axes, "typical")
     assert (PLANNED[-1]["kind"], PLANNED[-1]["backend"]) == (kind, backend)
 
 
@@ -298,7 +270,7 @@ def test_flashinfer_takes_the_wrapper_of_the_batch(
 def test_flashinfer_attends_to_packed_rows(solution: Any, dim: int, variant: Variant) -> None:
     found = solution("flashinfer/attention_forward")
     axes = {"sequences": [[30, 30, 2], [7, 9, 1]], "heads": 2, "head_dim": dim}
-    run_and_judge(found, "attention_forward", axes, variant)
+    check(found, "attention_forward", axes, variant)
     assert PLANNED[-1]["head_dim"] == 128
 
 
@@ -307,7 +279,7 @@ def test_flashinfer_attends_to_packed_rows(solution: Any, dim: int, variant: Var
 def test_latent_attention_of_libraries(solution: Any, library: str, variant: Variant) -> None:
     found = solution(f"{library}/mla_decode_attention")
     axes = {"contexts": [[70, 2], [9, 1]], "q_heads": 4, "latent_dim": 64, "rope_dim": 16}
-    run_and_judge(found, "mla_decode_attention", axes, variant)
+    check(found, "mla_decode_attention", axes, variant)
 
 
 def test_heads_that_flashinfer_cannot_hold_are_refused(solution: Any) -> None:

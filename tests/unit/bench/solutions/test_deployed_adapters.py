@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +14,10 @@ from typing import Any
 import pytest
 import torch
 
-from solscope.bench.worker.worker import shown_to_setup
-from solscope.operators import operator
-from solscope.operators.task import Draw, Inputs, Task, Variant
-from solscope.operators.tasks.judge import judge
+from solscope.operators.task import Draw, Variant
+from tests.adapters import FOLDER, call, check, load, task_of
 from tests.deployed_kernels import CALLED, DEEP_GEMM, register
 
-FOLDER = Path(__file__).parents[4] / "src/solscope/bench/solutions"
 PARTS = (
     "vllm/_C_stable_libtorch.abi3.so",
     "vllm/_moe_C_stable_libtorch.abi3.so",
@@ -93,17 +90,7 @@ def missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Load:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "deep_gemm", DEEP_GEMM)
 
-    def load(name: str) -> Any:
-        path = FOLDER / f"{name}.py"
-        monkeypatch.syspath_prepend(str(path.parent))
-        spec = importlib.util.spec_from_file_location("solution", path)
-        assert spec is not None
-        assert spec.loader is not None
-        found = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
-        return found
-
-    return load
+    return partial(load, monkeypatch)
 
 
 def loaded(root: Path) -> Callable[[str], None]:
@@ -120,46 +107,6 @@ def solution(missing: Load, tmp_path: Path) -> Load:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     return missing
-
-
-def task_of(name: str) -> Task:
-    task = operator(name).task
-    assert task is not None
-    return task
-
-
-def call(found: Any, task: Task, made: Inputs) -> dict[str, Any]:
-    """Outputs by name, as the worker calls: `setup` sees values of integers of a step alone."""
-    mine = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in made.items()}
-    if hasattr(found, "setup"):
-        seen = {
-            key: shown_to_setup(torch, value, planned=key not in task.unplanned)
-            if isinstance(value, torch.Tensor)
-            else value
-            for key, value in mine.items()
-        }
-        mine["plan"] = found.setup(**seen)
-    got = found.run(**mine)
-    for name in made.keys() - set(task.mutates):
-        if isinstance(made[name], torch.Tensor):
-            assert mine[name].view(torch.uint8).equal(made[name].view(torch.uint8)), name
-    returned = [name for name in task.outputs if name not in task.mutates]
-    parts = got if isinstance(got, tuple) else (got,) if returned else ()
-    assert got is None or returned
-    outputs = dict(zip(returned, parts, strict=True))
-    return {**outputs, **{name: mine[name] for name in task.mutates}}
-
-
-def check(found: Any, name: str, axes: dict[str, Any], variant: Variant = "typical") -> None:
-    task = task_of(name)
-    made = task.inputs(axes, Draw(seed=7, variant=variant))
-    got = call(found, task, made)
-    wanted = task.reference(**made)
-    for key, output in task.outputs.items():
-        assert got[key].dtype == output.torch_dtype(made)
-        assert got[key].is_contiguous()
-        verdict = judge(output, got[key], wanted[key], made, got)
-        assert verdict.ok, f"{key}: {verdict.reason}"
 
 
 DECLINED = {("vllm/moe_sum_reduce", "extreme")}
