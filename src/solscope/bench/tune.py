@@ -209,7 +209,8 @@ class Tuner:
         elif not best:
             notes.append(f"no result of {self.device} to compare with: name files with --results")
         cases = f"{options.rounds} draw{'s' * (options.rounds > 1)} and {options.extra} extra cases"
-        notes.append(f"quick check: {cases}, {options.restarts} process; bench run checks more")
+        timed_in = f"{options.restarts} process{'es' * (options.restarts > 1)}"
+        notes.append(f"quick check: {cases}, {timed_in}; bench run checks more")
         return notes
 
 

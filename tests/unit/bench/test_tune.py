@@ -19,6 +19,7 @@ from solscope.bench.base import ShapeResult
 from solscope.bench.pool.process import Stopped
 from solscope.bench.results.attempts import Tuning
 from solscope.bench.run.agenda import Options
+from solscope.bench.run.evaluate import Evaluation
 from solscope.bench.tune import MOST_ATTEMPTS, Outdated, Tuner
 from solscope.cli import run
 from solscope.cli.commands.bench import tuning as command
@@ -126,6 +127,25 @@ def test_once_ends_with_1_when_the_attempt_fails(
     found = document(capsys.readouterr().out)
     assert found["attempts"][0]["status"] == "wrong_numbers"
     assert found["attempts"][0]["reason"].startswith("shape 0: ")
+
+
+@pytest.mark.usefixtures("warm_workers", "quick")
+def test_an_attempt_can_be_timed_in_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timed: list[ShapeResult] = []
+
+    class Noted(Evaluation):
+        def run(self) -> list[ShapeResult]:
+            timed.extend(lines := super().run())
+            return lines
+
+    monkeypatch.setattr(tuning_module, "Evaluation", Noted)
+    (tmp_path / "rms_norm.py").write_text(RIGHT, encoding="utf-8")
+    what = ["bench", "tune", "rms_norm", "--solution", str(tmp_path), "--shapes", "0"]
+    assert run([*what, "--device", "cpu", "--small", "--once", "--restarts", "2", "--json"]) == 0
+    assert {len(line.samples_per_restart) for line in timed} == {2}
+    assert any("2 processes" in note for note in document(capsys.readouterr().out)["notes"])
 
 
 @pytest.mark.usefixtures("warm_workers", "quick")

@@ -171,6 +171,116 @@ def test_norm_and_quantization_are_those_two() -> None:
     assert float(differing) < 0.002
 
 
+def vllms_norm_and_quantization(inputs: Inputs) -> Outputs:
+    """Norm the sum before it is rounded, and round x·rstd before and after the weight."""
+    total = inputs["x"].float() + inputs["residual"].float()
+    rstd = (total.square().mean(-1, keepdim=True) + inputs["eps"]).rsqrt()
+    normed = ((total * rstd).to(inputs["x"].dtype) * inputs["weight"]).float()
+    return quantized(normed) | {"residual_out": total.to(inputs["x"].dtype)}
+
+
+def norm_and_quantization_of_six_bits(inputs: Inputs) -> Outputs:
+    """The normed row has six bits of significand."""
+    total = inputs["x"] + inputs["residual"]
+    wide = total.float()
+    rstd = (wide.square().mean(-1, keepdim=True) + inputs["eps"]).rsqrt()
+    significand, exponent = torch.frexp(wide * rstd * inputs["weight"].float())
+    return quantized(torch.ldexp((significand * 64).round() / 64, exponent)) | {
+        "residual_out": total
+    }
+
+
+def quantized(values: torch.Tensor) -> Outputs:
+    scale = values.abs().amax(-1, keepdim=True).clamp_min(1 / 512) / 448
+    return {"q": (values / scale).clamp(-448, 448).to(torch.float8_e4m3fn), "scale": scale}
+
+
+def reasons(name: str, got: Outputs, wanted: Outputs, inputs: Inputs) -> dict[str, str]:
+    """What is wrong with each output, in words."""
+    verdicts = {
+        output: judge(rule, got[output], wanted[output], inputs, got)
+        for output, rule in task_of(name).outputs.items()
+    }
+    return {output: verdict.reason for output, verdict in verdicts.items() if not verdict.ok}
+
+
+@pytest.mark.parametrize("variant", ["typical", "extreme"])
+def test_roundings_of_a_deployed_norm_pass_and_fewer_bits_do_not(variant: Variant) -> None:
+    name = "fused_rmsnorm_quant"
+    largest = 0.0
+    for tokens, seeds in ((1, 40), (2, 40), (117, 4), (2048, 2)):
+        for seed in range(seeds):
+            axes = {"tokens": tokens, "hidden": 1024}
+            inputs = task_of(name).inputs(axes, Draw(seed, variant=variant))
+            wanted = task_of(name).reference(**inputs)
+            got = vllms_norm_and_quantization(inputs)
+            assert not reasons(name, got, wanted, inputs)
+            off = (got["scale"] / wanted["scale"] - 1).abs()
+            largest = max(largest, float(off.where(wanted["scale"] > 1e-14, 0.0).max()))
+            if tokens > 100:
+                few = norm_and_quantization_of_six_bits(inputs)
+                assert "q" in reasons(name, few, wanted, inputs)
+    assert largest > 2 * 2**-8, "no scale shows the third rounding"
+    scale = wanted["scale"].clone()
+    scale[1] *= 1 + 4 * 2**-8
+    assert set(reasons(name, wanted | {"scale": scale}, wanted, inputs)) == {"scale"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "moved", "right"),
+    [(1, 0.15, True), (1, 0.25, False), (2, 0.12, True), (8, 0.1, False), (100, 0.065, False)],
+)
+def test_more_codes_may_move_in_few_rows(rows: int, moved: float, right: bool) -> None:
+    name = "fused_rmsnorm_quant"
+    inputs, wanted = drawn(name, tokens=rows, hidden=1024)
+    raw = wanted["q"].view(torch.uint8).clone()
+    some = raw[:, : round(1024 * moved)]
+    some ^= torch.where(some & 0x7F == 0x7E, 3, 1).to(torch.uint8)  # above 448 there is NaN
+    codes = raw.view(torch.float8_e4m3fn)
+    assert (not reasons(name, wanted | {"q": codes}, wanted, inputs)) is right
+
+
+QUANTIZED = [
+    ("fp8_dynamic_per_token_quant", "scale", {"tokens": 8, "hidden": 64}),
+    ("per_token_group_quant_fp8", "scales", {"tokens": 8, "hidden": 64, "group_size": 32}),
+    ("fused_rmsnorm_quant", "scale", {"tokens": 8, "hidden": 64}),
+]
+
+
+@pytest.mark.parametrize(("name", "scales", "axes"), QUANTIZED)
+def test_any_numbers_are_the_codes_of_zeros_whose_scale_is_0(
+    name: str, scales: str, axes: dict[str, int]
+) -> None:
+    """Codes times scale is what was quantized."""
+    inputs, _ = drawn(name, "typical", **axes)
+    for part in ("x", "residual"):
+        if part in inputs:
+            inputs[part][3] = 0
+    wanted = task_of(name).reference(**inputs)
+    groups = wanted[scales].numel()
+    zeros = (wanted["q"].float().reshape(groups, -1) == 0).all(-1)
+    assert 0 < int(zeros.sum()) < groups
+
+    def answer(code: float, scale: float, rows: torch.Tensor) -> dict[str, str]:
+        codes = wanted["q"].float().reshape(groups, -1)
+        codes[rows] = code
+        factors = wanted[scales].reshape(-1).clone()
+        factors[rows] = scale
+        got = wanted | {
+            "q": codes.reshape(wanted["q"].shape).to(wanted["q"].dtype),
+            scales: factors.reshape(wanted[scales].shape),
+        }
+        return reasons(name, got, wanted, inputs)
+
+    assert not answer(448.0, 0.0, zeros)
+    assert not answer(0.0, 1e-9, zeros)
+    assert set(answer(448.0, 1e-9, zeros)) == {"q"}
+    assert set(answer(math.nan, 0.0, zeros)) == {"q"}
+    assert set(answer(448.0, 0.0, ~zeros)) == {"q", scales}
+    for others in ({}, {scales: torch.zeros(7)}):  # such scales are judged on their own
+        assert judge(task_of(name).outputs["q"], wanted["q"], wanted["q"], inputs, others).ok
+
+
 # --- Rotation
 
 

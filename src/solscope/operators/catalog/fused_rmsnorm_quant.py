@@ -7,7 +7,7 @@
 Published: fewer FLOP (5 per value), the same bytes.
 
 Solutions: run(x [T, H], residual [T, H], weight [H], eps, fp8) -> q [T, H], scale [T, 1],
-residual_out [T, H]. Rows of zeros have codes of 0 and any finite scale.
+residual_out [T, H]. Rows of zeros have codes of 0 and any finite scale, or a scale of 0.
 """
 
 # Also: kernels in attribution/rules.toml.
@@ -27,7 +27,7 @@ from solscope.operators.tasks.draws import (
     torch_dtype,
 )
 from solscope.operators.tasks.fp8 import quantize
-from solscope.operators.tasks.quantized import compare_scales
+from solscope.operators.tasks.quantized import compare_codes, compare_scales
 from solscope.operators.tasks.rows import by_rows, row_task
 
 if TYPE_CHECKING:
@@ -93,20 +93,19 @@ def reference(
 
 
 _SCALES_WHY = (
-    "max|y| of a row rounded to bf16 once or twice, as vLLM rounds x·rstd before the weight: 2^-8"
-    " each; so emulated, the relative RMS error is at most 2.9e-3"
+    "max|y| of a row: vLLM norms the sum as it was before rounding to bf16, and rounds x·rstd"
+    " before and after the weight: 3 · 2^-8; so emulated, the relative RMS error is at most 2.9e-3"
 )
-_SCALES = Tolerance("close", rtol=8e-3, rms=4e-3, why=_SCALES_WHY)
+_SCALES = Tolerance("close", rtol=1.2e-2, rms=4e-3, why=_SCALES_WHY)
 
 _Q_WHY = (
-    "vLLM's unfused form rounds the normed row to bf16 first, once or twice: its scale moves by"
-    " up to 2^-7 and one code in thirty with it; 6 bits of significand move one in twelve;"
-    " in one row of 7,680 so emulated 8.5 % moved"
+    "vLLM's three roundings, as for the scale, move one code in 26; 6 bits of significand move"
+    " one in twelve; so emulated, 14 % moved in one row, 12 % in two and 9.6 % in three"
 )
-_Q = Tolerance("codes", matched=0.94, worst_row=0.91, why=_Q_WHY)
+_Q = Tolerance("codes", matched=0.94, worst_row=0.8, why=_Q_WHY)
 _RESIDUAL_OUT = Tolerance("exact", why="one addition, one rounding to nearest")
 OUTPUTS = {
-    "q": Output("float8", _Q),
+    "q": Output("float8", _Q, compare_codes(_Q, "scale")),
     "scale": Output("float32", _SCALES, compare_scales(_SCALES, 1e-14)),
     "residual_out": Output("x", _RESIDUAL_OUT),
 }

@@ -1,4 +1,4 @@
-"""vLLM's form: x·rstd is rounded before the weight, and the product again before quantization."""
+"""x·rstd is rounded before the weight, and the product again before quantization."""
 
 import torch
 

@@ -21,7 +21,7 @@ from solscope.cli.commands.bench.options import (
     timeout_option,
 )
 from solscope.cli.interrupts import ended_as_by_hand
-from solscope.cli.options import bounds_option, flag_option
+from solscope.cli.options import bounds_option, flag_option, number_option
 from solscope.cli.output import FAILED, Output, json_option, present
 from solscope.cli.progress import running_line
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 """How often files are looked at."""
 ROUNDS, EXTRA, SECONDS = 1, 2, 0.2
-"""A quick check: draws, extra cases, and seconds of timing per shape."""
+"""A quick check: draws, extra cases, and seconds of timing per shape and process."""
 
 
 @click.command("tune", short_help="Check, time and compare a solution on every save.")
@@ -49,6 +49,13 @@ ROUNDS, EXTRA, SECONDS = 1, 2, 0.2
     help="Results to compare with, the fastest per shape. May be repeated. Without any for this "
     "device and these sizes, torch-eager is timed.",
 )
+@number_option(
+    "--restarts",
+    1,
+    click.IntRange(1, 20),
+    "Processes in which each attempt is timed. One is quick; three tell smaller differences.",
+    metavar="N",
+)
 @shapes_suite_option
 @device_option
 @flag_option("--small", "Make every size small enough for any CPU. There is no bound then.")
@@ -62,6 +69,7 @@ def tune(
     solution: str | None,
     shapes: str,
     files: tuple[Path, ...],
+    restarts: int,
     suite: str,
     device: str,
     small: bool,
@@ -95,7 +103,9 @@ def tune(
             f"`solscope bench new {operator}`"
         )
     with results_of(*files) as earlier:
-        options = _options(operator, shapes, suite, device, small, timeout, hardware, allow_busy)
+        options = _options(
+            operator, shapes, restarts, suite, device, small, timeout, hardware, allow_busy
+        )
     with ended_as_by_hand(), Tuner(options, place, earlier) as tuner:
         return _once(tuner, output) if once else _watch(tuner, output)
 
@@ -103,6 +113,7 @@ def tune(
 def _options(
     operator: str,
     shapes: str,
+    restarts: int,
     suite: str,
     device: str,
     small: bool,
@@ -124,10 +135,10 @@ def _options(
         device=device,
         scale=SMALL if small else 1.0,
         methods=(METHODS["cold"],),
-        restarts=1,
+        restarts=restarts,
         rounds=ROUNDS,
         extra=EXTRA,
-        seconds_per_shape=SECONDS,
+        seconds_per_shape=restarts * SECONDS,
         hardware=hardware,
         allow_busy=allow_busy,
         limits=Limits(timeout_s=timeout_s, first_s=5 * timeout_s),
