@@ -56,6 +56,18 @@ PAIRS = (
 """Pairs of the fault lab that make up its demo; in the last one nothing was injected."""
 
 
+def save_results(source: Path, target: Path) -> None:
+    """The lines of a few operators, with running digests of their own."""
+    lines = source.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if json.loads(line)["operator"] in OPERATORS]
+    target.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    sys.path.insert(0, str(ROOT / "scripts"))
+    from digest_results import digested
+
+    lines, _ = digested(target)
+    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main(data: Path) -> None:
     """Write all demos made from `data`, and print their sizes."""
     runs, traces = data / "h200" / "runs", data / "traces"
@@ -72,9 +84,7 @@ def main(data: Path) -> None:
         trace = load(data / "h200" / "ranks" / "tp4-slow_gpu" / f"rank{rank}.trace.json.zst")
         few = cut(trace, lambda name: name.startswith("execute_context"), 3, 9)
         save(few, TARGET / "ranks" / f"rank{rank}.trace.json.zst")
-    lines = (RESULTS / "bench" / "h200.jsonl").read_text(encoding="utf-8").splitlines()
-    kept = [line for line in lines if json.loads(line)["operator"] in OPERATORS]
-    (TARGET / "bench-h200.jsonl").write_text("\n".join(kept) + "\n", encoding="utf-8")
+    save_results(RESULTS / "bench" / "h200.jsonl", TARGET / "bench-h200.jsonl")
     pack_lab(RESULTS / "lab" / "tune", TARGET / "lab")
     files = sorted(path for path in TARGET.rglob("*") if path.is_file() and path.suffix != ".py")
     for path in files:

@@ -60,7 +60,7 @@ DEMOS = {
         "ranks", "run", "tensor parallelism over 4 GPU slices, 6 decode steps; one rank is slow"
     ),
     "bench-h200": Demo(
-        "bench-h200.jsonl", "results", "benchmark results: 3 operators, 5 solutions, on H200"
+        "bench-h200.jsonl", "results", "benchmark results: 3 operators, 7 solutions, on H200"
     ),
     "lab": Demo("lab", "lab", "4 pairs of the fault lab, packed: 3 faults and a control"),
 }

@@ -148,6 +148,15 @@ def test_an_attempt_can_be_timed_in_several_processes(
     assert any("2 processes" in note for note in document(capsys.readouterr().out)["notes"])
 
 
+@pytest.mark.parametrize(
+    ("device", "asked", "processes"), [("cuda", None, 3), ("cpu", None, 1), ("cuda", 2, 2)]
+)
+def test_each_process_has_its_own_seconds(device: str, asked: int | None, processes: int) -> None:
+    options = command._options("rms_norm", "0", asked, "atrex", device, False, 60.0, None, False)
+    assert options.restarts == processes
+    assert options.seconds_per_shape == pytest.approx(processes * command.SECONDS)
+
+
 @pytest.mark.usefixtures("warm_workers", "quick")
 def test_once_ends_with_2_when_nothing_could_be_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -6,7 +6,9 @@ import difflib
 import re
 import textwrap
 from collections.abc import Callable
+from datetime import datetime
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -108,13 +110,18 @@ def profile_of(name: str) -> str:
     return f"```text\n$ {asked}\n{printed}```\n"
 
 
+def tuned() -> str:
+    """What `bench tune` showed last, while one step after the other was saved."""
+    return profile_of("tune")
+
+
 class Counters:
     """The line of the only kernel in a profile."""
 
     def __init__(self, name: str) -> None:
-        row = re.search(r"^ +1 .* kernel$", profile_of(name), re.MULTILINE)
+        row = re.search(r"^ +1 .* (?:kernel|triton_\w+)$", profile_of(name), re.MULTILINE)
         assert row
-        self.us, self.mb, self.occupancy, self.dram, self.sm = re.findall(r"[\d.]+", row[0])[1:]
+        self.us, self.mb, self.occupancy, self.dram, self.sm = re.findall(r"[\d.]+", row[0])[1:6]
 
 
 def start() -> str:
@@ -168,8 +175,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "code of step 2": lambda: excerpt(STEPS[1], "at =", "factor ="),
     "code of step 3": lambda: change_to(STEPS[2]),
     "code of step 4": lambda: change_to(STEPS[3]),
+    "profile of the start": lambda: profile_of(START),
     "profile of step 1": lambda: profile_of(STEPS[0]),
+    "profile of step 2": lambda: profile_of(STEPS[1]),
+    "profile of step 3": lambda: profile_of(STEPS[2]),
     "profile of step 4": lambda: profile_of(STEPS[3]),
+    "tune": tuned,
     "result of step 1": lambda: result_of(STEPS[0]),
     "result of step 2": lambda: result_of(STEPS[1]),
     "result of step 3": lambda: result_of(STEPS[2]),
@@ -184,13 +195,14 @@ def test_the_page_has_what_the_files_give(name: str) -> None:
 
 def told() -> list[str]:
     """What the sentences between the blocks say."""
-    line, first, last = lines()[BEST], Counters(STEPS[0]), Counters(STEPS[3])
+    line, compiled = lines()[BEST], Counters(START)
+    first, second, third, last = map(Counters, STEPS)
     rows, width = line.axes["tokens"], line.axes["hidden"]
     tensor_mb = 2 * rows * width / 1e6
     least_mb = (2 * 2 * rows * width + 2 * 2 * width) / 1e6
     peak = find("H200").value("hbm.bandwidth")
     assert peak
-    at_peak_us = float(last.mb) * 1e12 / peak
+    at_peak_us = float(third.mb) * 1e12 / peak
     assert line.weight
     assert line.bound_us
     block = re.search(r"BLOCK=(\d+)", source(STEPS[0]))
@@ -200,18 +212,25 @@ def told() -> list[str]:
         f"{rows:,} rows of {width:,} values in bf16, with {100 * line.weight:.0f} % of the",
         f"Its bound is {line.bound_us:.1f} µs, set by `{line.limiter}`",
         f"one tensor of {tensor_mb:.1f} MB and write one, {least_mb:.1f} MB in all",
+        f"HBM is at only {compiled.dram} % of its peak rate, and the multiprocessors are at "
+        f"{compiled.sm} % of theirs",
+        f"since occupancy is {compiled.occupancy} %",
         f"at only {first.dram} % of the peak rate of HBM. The multiprocessors are at {first.sm} %",
-        f"an occupancy of {first.occupancy} % in the same profile",
+        f"{second.sm} % of their peak, but occupancy has fallen from {first.occupancy} to "
+        f"{second.occupancy} %",
         f"at most {PROGRAMS} programs and {WARPS} warps",
         f"occupancy cannot exceed {100 * PROGRAMS / WARPS:.0f} %",
+        f"now a thread keeps {width // 32} values in registers",
         f"four warps for a row of {width:,}, so that a thread holds {width // (4 * 32)} values and "
         f"not {width // 32}",
-        f"occupancy is {last.occupancy} %, and HBM is at {last.dram} % of its peak",
-        f"here {last.us} µs, which would pass for step 3, while {len(lines()[STEPS[3]].samples)} "
-        f"calls in three processes have a median of {us(STEPS[3]):.2f} µs",
-        f"The {last.mb} MB that step 4 moved take {at_peak_us:.1f} µs at the "
+        f"HBM is at {third.dram} % of its peak.",
+        f"at a lower rate, {last.dram} % of the peak",
+        f"{third.us} and {last.us} µs for steps 3 and 4, where the medians of "
+        f"{len(lines()[STEPS[3]].samples)} calls in three processes are {us(BEST):.2f} and "
+        f"{us(STEPS[3]):.2f} µs",
+        f"The {third.mb} MB that step 3 moves take {at_peak_us:.1f} µs at the "
         f"{peak / 1e12:.1f} TB/s of the data sheet",
-        f"Step 3 takes {us(BEST):.2f} µs: a kernel that moves as much saves "
+        f"It takes {us(BEST):.2f} µs: a kernel that moves as much saves "
         f"{100 - 100 * at_peak_us / us(BEST):.0f} % of that at most",
         "`fla` and `solscope-triton` are within 2 % of step 3",
         "with its 95 % interval",
@@ -241,11 +260,41 @@ def test_what_the_page_concludes_holds() -> None:
     first = against_the_one_before(STEPS[0])
     assert (first.processes, first.other_machine) == ((1, 3), True)
     assert min(STEPS, key=us) == min(STEPS, key=in_graph) == BEST
-    assert float(Counters(STEPS[3]).us) < us(STEPS[3])
+    compiled, _, second, third, last = map(Counters, [START, *STEPS])
+    assert float(compiled.sm) > 2 * float(compiled.dram)
+    assert float(third.occupancy) > 3 * float(second.occupancy)
+    assert float(last.dram) < float(third.dram)
+    assert float(third.us) < us(BEST)
+    assert float(last.us) < us(STEPS[3])
+    assert len(lines()[BEST].samples) == len(lines()[STEPS[3]].samples)
     sensors = [lines()[name].sensors for name in STEPS]
     assert all(one is not None and "power cap" in one.throttle for one in sensors)
-    for name in (STEPS[0], STEPS[3]):
+    for name in (START, *STEPS):
         assert "it moves no more bytes than it must" in profile_of(name)
+
+
+def attempts(name: str) -> list[tuple[str, str]]:
+    """When each attempt of `bench tune` was over, and what came of it, the first one first."""
+    rows = re.findall(
+        r"^ +\d  (\d\d:\d\d:\d\d) .* µ?[\d.]+  (passed.*)$", profile_of(name), re.MULTILINE
+    )
+    return rows[::-1]
+
+
+def test_three_processes_tell_the_steps_apart_and_one_does_not() -> None:
+    told_apart = [
+        "passed",
+        "passed, faster than 1",
+        "passed, faster than 2",
+        "passed, slower than 3",
+    ]
+    assert [what for _, what in attempts("tune")] == told_apart
+    assert "3 processes" in tuned()
+    alone = [what for _, what in attempts("tune-in-one-process")]
+    assert alone == ["passed", *(f"passed, no difference can be told from {n}" for n in (1, 2, 3))]
+    ends = [datetime.strptime(time, "%H:%M:%S") for time, _ in attempts("tune")]
+    took = [(b - a).total_seconds() for a, b in pairwise(ends)]
+    assert all(5 <= seconds <= 7 for seconds in took)
 
 
 def test_the_steps_are_measured_as_they_lie_here() -> None:
