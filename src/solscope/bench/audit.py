@@ -13,7 +13,7 @@ import msgspec
 from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.bounds import MIN_SHARE_OF_BOUND
 from solscope.bench.catalog import built_in
-from solscope.bench.results.digest import chained, digest_of, lacks_digest
+from solscope.bench.results.digest import chained, digest_of, digested_runs, lacks_digest, run_of
 from solscope.bench.results.files import is_cut_off, raw_lines
 from solscope.bench.results.restate import (
     stated_or_less,
@@ -77,14 +77,19 @@ def audit(paths: Iterable[Path | str]) -> Audit:
     for file in files:
         running: dict[str, str] = {}
         number = 0
-        for number, raw, result in raw_lines(file):
+        lines = list(raw_lines(file))
+        digested = digested_runs(result for _, _, result in lines)
+        for number, raw, result in lines:
             total += 1
             others += shipped(result) not in (None, result.solution_hash)
             document: dict[str, Any] = json.loads(raw)
             own = digest_of(document)
             bare += not result.digest
             intact += result.digest == own
-            problems = [*_digest_problems(result, own, running), *inconsistencies(result)]
+            problems: list[tuple[Kind, str]] = []
+            if lacks_digest(result, digested):
+                problems = [("edited", "it has no digest, and its evaluator gave it one")]
+            problems += [*_digest_problems(result, own, running), *inconsistencies(result)]
             findings += [
                 Finding(file, number, kind, what, result.operator, result.shape, result.solution)
                 for kind, what in problems
@@ -101,13 +106,11 @@ def _digest_problems(
     result: ShapeResult, own: str, running: dict[str, str]
 ) -> Iterator[tuple[Kind, str]]:
     """`running` holds the digest of each run so far, and is brought up to date."""
-    if lacks_digest(result):
-        yield "edited", "it has no digest, and its evaluator gave it one"
     if not result.digest:
         return
     if result.digest != own:
         yield "edited", "its digest does not fit what it says"
-    run = str(result.run.get("id", ""))
+    run = run_of(result)
     if result.run_digest != chained(running.get(run, ""), result.digest):
         yield "broken_run", f"lines of run {run or '?'} before it are missing, added or moved"
     running[run] = result.run_digest

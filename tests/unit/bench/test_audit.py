@@ -69,12 +69,16 @@ def kinds(file: Path) -> list[tuple[int, str]]:
     return [(one.line, one.kind) for one in audit([file]).findings]
 
 
-@pytest.mark.parametrize(("evaluator", "left"), [(1, [0, 1, 2]), (2, [0, 2]), (EVALUATOR, [0, 2])])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("evaluator", [1, 2, EVALUATOR])
 def test_a_line_whose_digest_was_taken_off_does_not_count(
-    file: Path, evaluator: int, left: list[int]
+    file: Path, evaluator: int, alone: bool
 ) -> None:
-    change(file, 1, evaluator=evaluator, digest="", run_digest="")
-    taken_off = evaluator > 1  # those of the first one never had any
+    """Lines of the first evaluator never had any, unless others of their run have one."""
+    run = {"run": {"id": "older"}} if alone else {}
+    change(file, 1, evaluator=evaluator, digest="", run_digest="", **run)
+    taken_off = evaluator > 1 or not alone
+    left = [0, 2] if taken_off else [0, 1, 2]
     problems = [(one.line, one.kind, one.what) for one in audit([file]).findings]
     why = "it has no digest, and its evaluator gave it one"
     assert ((2, "edited", why) in problems) == taken_off

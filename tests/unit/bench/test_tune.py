@@ -145,7 +145,7 @@ def test_an_attempt_can_be_timed_in_several_processes(
     what = ["bench", "tune", "rms_norm", "--solution", str(tmp_path), "--shapes", "0"]
     assert run([*what, "--device", "cpu", "--small", "--once", "--restarts", "2", "--json"]) == 0
     assert {len(line.samples_per_restart) for line in timed} == {2}
-    assert any("2 processes" in note for note in document(capsys.readouterr().out)["notes"])
+    assert any("2 processes;" in note for note in document(capsys.readouterr().out)["notes"])
 
 
 @pytest.mark.parametrize(

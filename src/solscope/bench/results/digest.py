@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,24 @@ def chained(before: str, digest: str) -> str:
     return _sha(f"{before}\0{digest}")
 
 
-def lacks_digest(result: ShapeResult) -> bool:
-    """Whether the digest that its evaluator gave it was taken off."""
-    return not result.digest and result.evaluator >= FIRST_EVALUATOR
+def lacks_digest(result: ShapeResult, digested: Collection[str]) -> bool:
+    """Whether the digest that its evaluator gave it was taken off.
+
+    `digested` are the runs that have lines with digests: then all of theirs had one.
+    """
+    if result.digest:
+        return False
+    return result.evaluator >= FIRST_EVALUATOR or run_of(result) in digested
+
+
+def run_of(result: ShapeResult) -> str:
+    """The id of the run that a line is of."""
+    return str(result.run.get("id", ""))
+
+
+def digested_runs(results: Iterable[ShapeResult]) -> set[str]:
+    """Runs with a line that has a digest."""
+    return {run for result in results if result.digest and (run := run_of(result))}
 
 
 def with_digests(result: ShapeResult, before: str) -> ShapeResult:
@@ -67,9 +82,11 @@ def read_intact(paths: Sequence[Path | str]) -> tuple[list[ShapeResult], dict[st
     edited: dict[str, list[int]] = {}
     for path in paths:
         wrong = []
-        for number, raw, result in raw_lines(path):
+        lines = list(raw_lines(path))
+        digested = digested_runs(result for _, _, result in lines)
+        for number, raw, result in lines:
             own = digest_of(json.loads(raw)) if result.digest else ""
-            if result.digest != own or lacks_digest(result):
+            if result.digest != own or lacks_digest(result, digested):
                 wrong.append(number)
             else:
                 results.append(result)

@@ -269,7 +269,7 @@ class Worker:
             if copy.rows is not None:
                 rows = self.torch.tensor(copy.rows, device=self.device)
                 tensor = tensor.index_select(0, rows)
-            data = tensor.contiguous().reshape(-1).view(self.torch.uint8)
+            data = self._bytes(tensor.contiguous())
             if data.numel() != copy.bytes:
                 raise Unusable("wrong_shape", f"output {copy.name} changed its size")
             target[copy.offset : copy.offset + data.numel()].copy_(data)
@@ -295,7 +295,11 @@ class Worker:
 
     def _poison(self, tensor: Any) -> None:
         if tensor.numel() and tensor.is_contiguous():
-            tensor.reshape(-1).view(self.torch.uint8).fill_(POISON)
+            self._bytes(tensor).fill_(POISON)
+
+    def _bytes(self, tensor: Any) -> Any:
+        """A contiguous tensor as bytes; one of a single value may have any stride."""
+        return tensor.reshape(-1).as_strided((tensor.numel(),), (1,)).view(self.torch.uint8)
 
     def _poison_free(self, sizes: list[int]) -> None:
         """Poison what outputs of these sizes will be given: of two equal ones, two pieces."""

@@ -7,7 +7,7 @@ The row stays on the chip between the two passes.
 Published: fewer FLOP (one per value), the same bytes.
 
 Solutions: run(x [T, H], fp8) -> q [T, H], scale [T]; `fp8` names the encoding, `e4m3fn` or
-`e4m3fnuz`. Rows of zeros have codes of 0 and any finite scale, or a scale of 0.
+`e4m3fnuz`. Rows of zeros have codes of 0 with any finite scale, or any numbers with a scale of 0.
 """
 
 # Also: kernels in attribution/rules.toml.

@@ -7,7 +7,8 @@
 Published: fewer FLOP (5 per value), the same bytes.
 
 Solutions: run(x [T, H], residual [T, H], weight [H], eps, fp8) -> q [T, H], scale [T, 1],
-residual_out [T, H]. Rows of zeros have codes of 0 and any finite scale, or a scale of 0.
+residual_out [T, H]. Rows of zeros have codes of 0 with any finite scale, or any numbers with a
+scale of 0.
 """
 
 # Also: kernels in attribution/rules.toml.
@@ -66,7 +67,8 @@ def inputs(axes: Axes, draw: Draw) -> Inputs:
     tokens, hidden = axes["tokens"], axes["hidden"]
     residual = activations(generator, tokens, hidden, dtype, draw.variant, smallest=SMALLEST_ROW)
     x = activations(generator, tokens, hidden, dtype, "typical")
-    if draw.variant == "extreme":  # or no sum would be small
+    x.masked_fill_((residual == 0).all(-1, keepdim=True), 0)  # or no sum would be 0
+    if draw.variant == "extreme":  # or none would be small
         x.mul_(residual.abs().mean(-1, keepdim=True).clamp_(SMALLEST_ROW, 1.0))
     return {
         "x": x,
@@ -93,10 +95,12 @@ def reference(
 
 
 _SCALES_WHY = (
-    "max|y| of a row: vLLM norms the sum as it was before rounding to bf16, and rounds x·rstd"
-    " before and after the weight: 3 · 2^-8; so emulated, the relative RMS error is at most 2.9e-3"
+    "max|y| of a row: vLLM norms the sum before it is rounded to bf16, and rounds x·rstd before and"
+    " after the weight: 3 · 2^-8; so emulated, the relative RMS error is at most 2.9e-3, and one"
+    " scale in 600 is off by more than 2 · 2^-8: 0.8 % of them, and two, may be"
 )
 _SCALES = Tolerance("close", rtol=1.2e-2, rms=4e-3, why=_SCALES_WHY)
+_USUAL = 8e-3
 
 _Q_WHY = (
     "vLLM's three roundings, as for the scale, move one code in 26; 6 bits of significand move"
@@ -106,7 +110,7 @@ _Q = Tolerance("codes", matched=0.94, worst_row=0.8, why=_Q_WHY)
 _RESIDUAL_OUT = Tolerance("exact", why="one addition, one rounding to nearest")
 OUTPUTS = {
     "q": Output("float8", _Q, compare_codes(_Q, "scale")),
-    "scale": Output("float32", _SCALES, compare_scales(_SCALES, 1e-14)),
+    "scale": Output("float32", _SCALES, compare_scales(_SCALES, 1e-14, _USUAL)),
     "residual_out": Output("x", _RESIDUAL_OUT),
 }
 TASK = row_task(

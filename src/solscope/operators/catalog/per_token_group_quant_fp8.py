@@ -6,7 +6,7 @@
 Published: fewer FLOP (one per value and group), the same bytes.
 
 Solutions: run(x [T, H], group_size, fp8) -> q [T, H], scales [T, H/group]; H is a multiple of the
-group. Groups of zeros have codes of 0 and any finite scale, or a scale of 0.
+group. Groups of zeros have codes of 0 with any finite scale, or any numbers with a scale of 0.
 """
 
 # Also: kernels in attribution/rules.toml.

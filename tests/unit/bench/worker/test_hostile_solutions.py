@@ -361,3 +361,23 @@ def test_memory_lies_where_there_is_room(tmp_path: Path, monkeypatch: pytest.Mon
         arena.reserve(1 << 60)
     arena.close()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("warm_workers")
+def test_a_single_value_in_a_padded_buffer_is_no_crash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """torch calls a tensor of one value contiguous, whatever its stride."""
+    file = tmp_path / "padded.py"
+    file.write_text(
+        "import torch\n"
+        "def run(x, fp8):\n"
+        "    buffer = torch.empty(x.shape[0], 4)\n"
+        "    largest = x.float().abs().amax(-1).clamp_min(1e-12)\n"
+        "    buffer[:, 0] = largest / 448\n"
+        "    codes = (x.float() / buffer[:, :1]).clamp(-448, 448)\n"
+        "    return codes.to(torch.float8_e4m3fn), buffer[:, 0]\n",
+        encoding="utf-8",
+    )
+    what = ["--op", "fp8_dynamic_per_token_quant", "--device", "cpu", "--small"]
+    assert run(["bench", "check", str(file), *what, "--shapes", "top1"]) == 0, capsys.readouterr()
