@@ -520,6 +520,17 @@ def test_index_lists_every_page() -> None:
         assert name == "README.md" or f"({name})" in index
 
 
+def test_the_first_page_leads_to_the_benchmark() -> None:
+    first = read("README.md")
+    for page in (
+        "how-to/benchmark-a-kernel",
+        "how-to/make-a-kernel-faster",
+        "reference/results",
+        "reference/solutions",
+    ):
+        assert f"(docs/{page}.md)" in first
+
+
 # Phrases that read like a translation; newcomers stumbled over each of them. Written in pieces,
 # so that this file does not contain what it forbids.
 STILTED = "(?i)" + "|".join(

@@ -150,13 +150,13 @@ def of_bench(score: Score, ignored: Sequence[str] = ()) -> Headline:
     if sentence is None or score.weighted_s is None:
         return Headline(f"No solution passed on a shape that has a bound.{rest}", [], "attention")
     figures = [Figure("of the possible speed (S)", 100 * score.weighted_s, "%", "of the suite")]
+    of = f"of the {words.time_of(score.suite)}"
+    if score.recoverable is not None:
+        figures.append(Figure("above the bound", 100 * score.recoverable, "%", of))
     most = words.most_recoverable(score)
-    if score.recoverable is not None and most is not None and most.recoverable is not None:
-        of = f"of the {words.time_of(score.suite)}"
-        figures += [
-            Figure("above the bound", 100 * score.recoverable, "%", of),
-            Figure(f"above the bound in {most.operator}", 100 * most.recoverable, "%", of),
-        ]
+    if most is not None and most.recoverable is not None:
+        name = f"above the bound in {most.operator}"
+        figures.append(Figure(name, 100 * most.recoverable, "%", of))
     return Headline(
         f"{sentence}{rest}", figures, "neutral", words.advice(score), words.legend(score)
     )

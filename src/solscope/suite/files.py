@@ -28,6 +28,8 @@ from solscope.suite.axes import suite_axes
 SCHEMA = "solscope.suite/1"
 SHIPPED = ("atrex", "decode")
 """Suites by name."""
+RECORDED = "traces"
+"""Where calls of a shape come from that were recorded; its provenance says so."""
 _SUM_TOLERANCE = 1e-3
 """How far from 1 the weights of an operator's shapes may add up, as files round them."""
 
@@ -228,7 +230,7 @@ def _atrex_shapes(op: SuiteOperator) -> list[ListedShape]:
             provenance={
                 "prod_us": shape.prod_us,
                 "calls": shape.call_count or usual,
-                "calls_from": "traces" if shape.call_count else "median of the operator",
+                "calls_from": RECORDED if shape.call_count else "median of the operator",
             },
         )
         for shape, time in zip(op.shapes, times, strict=True)

@@ -189,6 +189,16 @@ def test_without_a_solution_it_says_how_to_get_one(
     assert "solscope bench new rms_norm" in capsys.readouterr().err
 
 
+def test_an_operator_that_does_not_exist_is_named_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for more in ([], ["--solution", "mine.py"]):
+        assert run(["bench", "tune", "rms_nrm", *more, "--device", "cpu"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("solscope: no operator 'rms_nrm'; did you mean 'rms_norm'?")
+
+
 # --- What an attempt is compared with, on made lines
 
 
@@ -300,6 +310,23 @@ def test_the_table_fits_the_terminal(
     assert max(map(len, table)) <= width
     assert any("passed, faster than 1" in row for row in rows)
     assert any("1.50" in row and "0.75" in row for row in rows)
+
+
+def test_means_over_several_shapes_say_how_they_are_weighted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "mean µs: over these shapes, weighted by their calls"
+    failed = line("1", 80.0, status="timeout", reason="no answer")
+    for lines, shown in (
+        ([line("0", 40.0, calls=3.0), line("1", 80.0, calls=1.0)], True),
+        ([line("0", 40.0)], False),
+        ([line("0", 40.0), failed], False),
+    ):
+        found, _ = attempts(monkeypatch, tmp_path / "mine.py", [lines], lines)
+        text = render_text("bench_tune", found[0], Screen(100), {})
+        assert text is not None
+        assert (said in text) == shown
+        assert ("50.00" in text) == shown, "(3 x 40 + 80) / 4"
 
 
 @pytest.mark.parametrize(

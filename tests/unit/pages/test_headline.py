@@ -15,6 +15,7 @@ from solscope.compare.why import Explanation, Outcome
 from solscope.pages.comparison import comparison_page
 from solscope.pages.headline import of_bench, of_comparison
 from solscope.pages.ranks import ranks_pages
+from solscope.suite.atrex import load_suite
 from tests.making import attributed, event
 
 
@@ -204,6 +205,24 @@ def test_other_suites_and_single_solutions_are_called_what_they_are() -> None:
     found = of_bench(replace(best, suite="decode", solutions=["mine"]))
     assert found.sentence.startswith("mine reaches ")
     assert "production" not in f"{found.sentence} {found.legend} {found.figures}"
+
+
+def test_shapes_without_recorded_calls_are_counted() -> None:
+    best = leaderboard(read_results(["tests/data/bench_results.jsonl"])).best
+    listed = load_suite().operators
+    shapes = [shape for operator in listed for shape in operator.shapes]
+    without = sum(not shape.call_count for shape in shapes)
+    assert 0 < without < len(shapes)
+    said = f"{without} of its {len(shapes)} shapes have no recorded calls and count as often as the"
+    assert said in (of_bench(best).legend or "")
+    assert "recorded" not in (of_bench(replace(best, suite="decode")).legend or "")
+
+
+def test_one_operator_alone_has_its_time_above_the_bound_once_and_no_advice() -> None:
+    lines = read_results(["tests/data/bench_results.jsonl"])
+    found = of_bench(leaderboard(lines, operators=["rms_norm"]).best)
+    assert found.advice is None
+    assert [one.name for one in found.figures] == ["of the possible speed (S)", "above the bound"]
 
 
 def test_the_benchmark_says_where_to_work_first() -> None:

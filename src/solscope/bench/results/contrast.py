@@ -18,6 +18,7 @@ import msgspec
 
 from solscope.bench.base import ShapeResult
 from solscope.bench.results.score import ResultSet, best_per_shape, select
+from solscope.bench.results.words import time_of
 from solscope.errors import InputError
 from solscope.text import in_words
 
@@ -161,7 +162,7 @@ def contrast(
 
 
 def _sentence(found: Contrast) -> str:
-    """Weighted by production's time first; counts of shapes, which may say otherwise, after it."""
+    """Weighted by the suite's time first; counts of shapes, which may say otherwise, after it."""
     a, b = (
         names[0] if len(names) == 1 and found.a != found.b else side
         for names, side in ((found.a, "A"), (found.b, "B"))
@@ -171,7 +172,10 @@ def _sentence(found: Contrast) -> str:
     else:
         said = f"{b} is {found.verdict} than {a}: it takes"
     shapes_of = f"shapes of {in_words(found.only)} alone" if found.only else "shapes"
-    said += f" {_times_as_long(found)}, {shapes_of} weighted by their time in production"
+    said += (
+        f" {_times_as_long(found)}, {shapes_of} weighted by their share of the "
+        f"{time_of(found.suite)}"
+    )
     same_way = [one for one in found.operators if one.change_pct * (found.ratio - 1) > 0]
     if same_way and found.verdict != "cannot tell":
         most = same_way[0]

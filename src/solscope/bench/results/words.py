@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from solscope.bench.results.score import OperatorScore, Score
 from solscope.bench.workloads import DEFAULT_SUITE
+from solscope.suite.files import RECORDED, load
 from solscope.text import as_percent, capitalized, in_words
 
 
@@ -48,12 +49,27 @@ def legend(score: Score) -> str:
     """What S, the bound and shares are, for those who see them for the first time."""
     whole = "all its calls, by their weights"
     if score.suite == DEFAULT_SUITE:
-        whole = "the calls of the suite, as often as recordings of servers in production have them"
+        whole = (
+            "the calls of the suite, as often as recordings of servers in production have them"
+            f"{_not_recorded(score.suite)}"
+        )
     return (
         "S: bound / measured time; 100 % is the limit of the hardware. Bound: the least time that "
         f"the rates of the GPU allow for a call. {capitalized(time_of(score.suite))}: {whole}. "
         "Above the bound: what calls take beyond it, the most that faster kernels can save."
         f"{_of_these(score)}"
+    )
+
+
+def _not_recorded(suite: str) -> str:
+    """How many shapes have calls that no recording has, and how often those count."""
+    shapes = [shape for listed in load(suite).operators for shape in listed.shapes]
+    without = sum(shape.provenance.get("calls_from") != RECORDED for shape in shapes)
+    if not without:
+        return ""
+    return (
+        f"; {without} of its {len(shapes)} shapes have no recorded calls and count as often as the "
+        "median of their operator, or once where there is none"
     )
 
 
@@ -66,13 +82,18 @@ def _of_these(score: Score) -> str:
 
 
 def most_recoverable(score: Score) -> OperatorScore | None:
-    """The operator with the most time above its bound; null where no bound is known."""
+    """The operator with the most time above its bound.
+
+    Null where no bound is known, and where there is one operator alone: that is no choice.
+    """
+    if len(score.operators) == 1:
+        return None
     known = [scored for scored in score.operators if scored.recoverable is not None]
     return max(known, key=lambda scored: scored.recoverable or 0.0, default=None)
 
 
 def advice(score: Score) -> str | None:
-    """Where to work first; null where no bound is known."""
+    """Where to work first; null where that is not known, or there is no choice."""
     most = most_recoverable(score)
     if most is None or most.s is None:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from solscope.bench.base import ShapeResult, Timing
 from solscope.bench.results.contrast import contrast
@@ -21,6 +22,7 @@ from solscope.report.results.bench import (
     contrast_parts,
     leaderboard_parts,
     results_parts,
+    score_parts,
 )
 from tests.printing import printed
 
@@ -537,6 +539,26 @@ def test_a_comparison_of_some_operators_says_so() -> None:
     assert "shapes of rms_norm alone weighted by" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("suite", "share"),
+    [("atrex", "GPU time of production profiles"), ("decode", "time of the suite")],
+)
+def test_a_comparison_says_what_shapes_are_weighted_by(suite: str, share: str) -> None:
+    before, after = (line("dense_gemm", "0", time, suite=suite) for time in (20.0, 10.0))
+    found = contrast([before], [after])
+    assert f", shapes weighted by their share of the {share}; dense_gemm" in found.sentence
+
+
+def test_one_operator_alone_is_no_choice_of_where_to_work() -> None:
+    one, some = score(SOME, operators=["rms_norm"]), score(SOME, operators=["rms_norm", "l2_norm"])
+    assert one.recoverable
+    said = printed(score_parts, one, width=200, color=False)
+    assert "(S: least possible time / measured time)." in said
+    assert "Work on" not in said
+    assert "takes most time above its bound" not in said
+    assert "Work on rms_norm first" in printed(score_parts, some, width=200, color=False)
+
+
 @pytest.mark.parametrize("given", [["--op", "rms_norm,l2_norm"], ["--op=rms_norm", "--op=l2_norm"]])
 def test_operators_are_named_in_one_option_or_several(
     given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -731,9 +753,29 @@ def test_a_leaderboard_names_the_first_two_also_where_their_columns_do_not_fit(w
     assert s == pytest.approx(0.5 * 0.5)
     said = printed(leaderboard_parts, board, width=width, color=False).splitlines()
     ahead = next(text.split() for text in said if text.rstrip().endswith("rms_norm"))
-    assert [ahead[4], *ahead[5:8]] == [names[7], "16.7", "%", names[6]]
+    assert ahead[4:10] == [names[7], "25.0", "%", names[6], "16.7", "%"]
     alone = next(text.split() for text in said if text.rstrip().endswith("l2_norm"))
-    assert alone[4:7] == ["only-here", "-", "-"]
+    assert alone[4:9] == ["only-here", "12.5", "%", "-", "-"]
+
+
+def test_a_leaderboard_gives_the_first_its_own_s_beside_that_of_the_fastest_together() -> None:
+    times = {"a": (20.0, 40.0), "b": (40.0, 25.0)}
+    rows = [
+        line("rms_norm", str(shape), time, solution=name)
+        for name, both in times.items()
+        for shape, time in enumerate(both)
+    ]
+    said = printed(leaderboard_parts, leaderboard(rows), width=80, color=False)
+    _, by_operator, _ = said.split("\n\n")
+    head, row = by_operator.splitlines()[:2]
+    assert head.split()[:7] == ["importance", "best", "first", "its", "S", "next", "its"]
+    # Together 20 / (20 + 25), alone 20 / 60 and 20 / 65.
+    assert row.split()[2:10] == ["44.4", "%", "a", "33.3", "%", "b", "30.8", "%"]
+    # A terminal that has no room for all of it keeps what belongs to a name.
+    long = [replace(row, solution=f"a-rather-long-{row.solution}") for row in rows]
+    said = printed(leaderboard_parts, leaderboard(long), width=76, color=False)
+    assert "a-rather-long-a  33.3 %  a-rather-long-b  30.8 %  rms_norm" in said
+    assert "columns left out at 76: best" in said
 
 
 def test_a_leaderboard_of_one_solution_has_no_next() -> None:

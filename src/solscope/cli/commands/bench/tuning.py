@@ -84,10 +84,10 @@ def tune(
     """Check and time a solution of operator OP on a few shapes, again whenever its files change.
 
     Each attempt is compared with the bound, with the best known result and with the attempt before.
-    It runs in a separate process, and a wrong kernel is an attempt like any other. Saving the files
-    while an attempt runs, e.g. one that hangs, ends it and begins the next. Stop with Ctrl-C. With
-    --json, each attempt is one document. Exit code 1: the last attempt failed. Exit code 2: nothing
-    of it could be checked.
+    It runs in processes of its own, and a wrong kernel is an attempt like any other. Saving the
+    files while an attempt runs, e.g. one that hangs, ends it and begins the next. Stop with Ctrl-C.
+    With --json, each attempt is one document. Exit code 1: the last attempt failed. Exit code 2:
+    nothing of it could be checked.
 
     \b
     Examples:
@@ -97,7 +97,9 @@ def tune(
     """
     from solscope.bench.tune import Tuner
     from solscope.cli.results_files import results_of
+    from solscope.operators import operator as find_operator
 
+    find_operator(operator)
     place = solution or f"{operator}-solution"
     if solution is None and not Path(place).is_dir():
         raise click.UsageError(

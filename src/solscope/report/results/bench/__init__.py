@@ -300,13 +300,15 @@ def _decided_first(contrast: Contrast, screen: Screen) -> tuple[list[ShapeContra
     return [*decided, *others[:most]], max(0, len(others) - most)
 
 
-_WHO = (Column("by", text=True), Column("next"), Column("by", text=True))
+_WHO = tuple(
+    column for name in ("first", "next") for column in (Column(name, text=True), Column("its S"))
+)
 
 
-def _first_two(ranked: Sequence[tuple[str, float]]) -> tuple[str, str, str]:
-    """The first solution, and S and name of the next."""
-    (first, _), (second, s), *_ = (*ranked, ("-", None), ("-", None))
-    return first, _share(s), second
+def _first_two(ranked: Sequence[tuple[str, float]]) -> list[str]:
+    """The two solutions with the highest S, each with its own."""
+    two = (*ranked, ("-", None), ("-", None))[:2]
+    return [cell for name, s in two for cell in (name, _share(s))]
 
 
 @form("bench_leaderboard", Leaderboard)
@@ -338,7 +340,7 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
     several = len(names) > 1
     by_operator = table(
         (
-            *numbers("importance", "best"),
+            *numbers("importance", ("best", 1)),
             *(_WHO if several else ()),
             *(Column(name, spare=index) for index, name in enumerate(names, start=2)),
             Column("operator", text=True),
@@ -362,8 +364,8 @@ def leaderboard_parts(board: Leaderboard, screen: Screen) -> list[Printable]:
     ]
     if several:
         notes.append(
-            "best: S of the fastest solution of each shape; by: the solution with the highest S, "
-            "and the next"
+            "first, next: the solutions with the highest S of their own; best: S of the fastest "
+            "solution of each shape, which may be another on each"
         )
     if any(entry.shapes_unsupported or entry.declined for entry in board.entries):
         notes.append("declined: shapes and extra cases that a solution does not take")

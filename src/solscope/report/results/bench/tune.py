@@ -29,7 +29,7 @@ def tuning_parts(tuning: Tuning, screen: Screen) -> list[Printable]:
         *reasons,
         _attempts(tuning, screen),
         Text(""),
-        *(Text(note) for note in tuning.notes),
+        *(Text(note) for note in (*_means(tuning), *tuning.notes)),
     ]
 
 
@@ -90,6 +90,13 @@ def _attempts(tuning: Tuning, screen: Screen) -> Printable:
         for attempt in tuning.attempts
     ]
     return _known(columns, cells, screen)
+
+
+def _means(tuning: Tuning) -> list[str]:
+    """What the mean of an attempt is over, where that is not a single shape."""
+    if len(tuning.shapes) == 1 or all(attempt.mean_us is None for attempt in tuning.attempts):
+        return []
+    return ["mean µs: over these shapes, weighted by their calls"]
 
 
 def _result(attempt: Attempt) -> str:
