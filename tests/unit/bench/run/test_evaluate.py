@@ -68,7 +68,9 @@ def test_what_is_near_the_fastest_or_out_of_date_is_timed_again(
     said = f"1 line of torch-compile has no time in {out}: run it without --near"
     assert said in capsys.readouterr().err
     assert [len(line.samples_per_restart) for line in read_results([out])] == [1, 2]
-    old = replace(read_results([out])[1], evaluator=1, digest="", run_digest="")
+    again = read_results([out])[1]
+    run_of_then = {**again.run, "id": "older"}
+    old = replace(again, evaluator=1, digest="", run_digest="", run=run_of_then)
     append_result(out, old)
     assert run([*arguments, "1", "--renew", str(EVALUATOR), "--resume"]) == 0
     assert [line.evaluator for line in read_results([out])[2:]] == [1, EVALUATOR]
