@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
+from digest_results import digested
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "src" / "solscope" / "demo"
@@ -61,11 +62,8 @@ def save_results(source: Path, target: Path) -> None:
     lines = source.read_text(encoding="utf-8").splitlines()
     kept = [line for line in lines if json.loads(line)["operator"] in OPERATORS]
     target.write_text("\n".join(kept) + "\n", encoding="utf-8")
-    sys.path.insert(0, str(ROOT / "scripts"))
-    from digest_results import digested
-
-    lines, _ = digested(target)
-    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    renewed, _ = digested(target)
+    target.write_text("\n".join(renewed) + "\n", encoding="utf-8")
 
 
 def main(data: Path) -> None:

@@ -13,8 +13,14 @@ import msgspec
 from solscope.bench.base import FAILURES, ShapeResult
 from solscope.bench.bounds import MIN_SHARE_OF_BOUND
 from solscope.bench.catalog import built_in
-from solscope.bench.results.digest import chained, digest_of, digested_runs, lacks_digest, run_of
-from solscope.bench.results.files import is_cut_off, raw_lines
+from solscope.bench.results.digest import (
+    chained,
+    digest_of,
+    lacks_digest,
+    lines_and_digested_runs,
+    run_of,
+)
+from solscope.bench.results.files import is_cut_off
 from solscope.bench.results.restate import (
     stated_or_less,
     suite_bound,
@@ -77,8 +83,7 @@ def audit(paths: Iterable[Path | str]) -> Audit:
     for file in files:
         running: dict[str, str] = {}
         number = 0
-        lines = list(raw_lines(file))
-        digested = digested_runs(result for _, _, result in lines)
+        lines, digested = lines_and_digested_runs(file)
         for number, raw, result in lines:
             total += 1
             others += shipped(result) not in (None, result.solution_hash)
@@ -86,10 +91,7 @@ def audit(paths: Iterable[Path | str]) -> Audit:
             own = digest_of(document)
             bare += not result.digest
             intact += result.digest == own
-            problems: list[tuple[Kind, str]] = []
-            if lacks_digest(result, digested):
-                problems = [("edited", "it has no digest, and its evaluator gave it one")]
-            problems += [*_digest_problems(result, own, running), *inconsistencies(result)]
+            problems = [*_digest_problems(result, own, digested, running), *inconsistencies(result)]
             findings += [
                 Finding(file, number, kind, what, result.operator, result.shape, result.solution)
                 for kind, what in problems
@@ -103,9 +105,11 @@ def audit(paths: Iterable[Path | str]) -> Audit:
 
 
 def _digest_problems(
-    result: ShapeResult, own: str, running: dict[str, str]
+    result: ShapeResult, own: str, digested: set[str], running: dict[str, str]
 ) -> Iterator[tuple[Kind, str]]:
     """`running` holds the digest of each run so far, and is brought up to date."""
+    if lacks_digest(result, digested):
+        yield "edited", "it has no digest, and its evaluator gave it one"
     if not result.digest:
         return
     if result.digest != own:

@@ -7,18 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from solscope.operators import operator
+from solscope.bench.verify import wrong_outputs
 from solscope.operators.catalog.moe_align_block_size import capacity
-from solscope.operators.task import Draw, Inputs, Outputs, Task, Variant
-from solscope.operators.tasks.judge import judge
+from solscope.operators.task import Draw, Inputs, Outputs, Variant
+from tests.references import task_of
 
 VARIANTS: list[Variant] = ["typical", "extreme", "ties", "empty", "varied"]
-
-
-def task_of(name: str) -> Task:
-    task = operator(name).task
-    assert task is not None
-    return task
 
 
 def drawn(name: str, variant: Variant = "typical", **axes: Any) -> tuple[Inputs, Outputs]:
@@ -28,11 +22,7 @@ def drawn(name: str, variant: Variant = "typical", **axes: Any) -> tuple[Inputs,
 
 
 def reasons(name: str, got: Outputs, wanted: Outputs, inputs: Inputs) -> list[str]:
-    verdicts = [
-        judge(output, got[key], wanted[key], inputs, got)
-        for key, output in task_of(name).outputs.items()
-    ]
-    return [verdict.reason for verdict in verdicts if not verdict.ok]
+    return wrong_outputs(task_of(name), got, wanted, inputs)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from solscope.operators import operator
+from solscope.bench.verify import wrong_outputs
 from solscope.operators.catalog.fused_qkv_rope import BASES
-from solscope.operators.task import Draw, Inputs, Outputs, Task, Variant
+from solscope.operators.task import Draw, Inputs, Outputs, Variant
 from solscope.operators.tasks.fp8 import fp8_dtype
 from solscope.operators.tasks.judge import judge
-
-
-def task_of(name: str) -> Task:
-    task = operator(name).task
-    assert task is not None
-    return task
+from tests.references import task_of
 
 
 def drawn(name: str, variant: Variant = "typical", **axes: Any) -> tuple[Inputs, Outputs]:
@@ -197,11 +192,8 @@ def quantized(values: torch.Tensor) -> Outputs:
 
 def reasons(name: str, got: Outputs, wanted: Outputs, inputs: Inputs) -> dict[str, str]:
     """What is wrong with each output, in words."""
-    verdicts = {
-        output: judge(rule, got[output], wanted[output], inputs, got)
-        for output, rule in task_of(name).outputs.items()
-    }
-    return {output: verdict.reason for output, verdict in verdicts.items() if not verdict.ok}
+    found = wrong_outputs(task_of(name), got, wanted, inputs)
+    return dict(one.split(": ", maxsplit=1) for one in found)
 
 
 @pytest.mark.parametrize("variant", ["typical", "extreme"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +61,13 @@ def run_of(result: ShapeResult) -> str:
     return str(result.run.get("id", ""))
 
 
-def digested_runs(results: Iterable[ShapeResult]) -> set[str]:
-    """Runs with a line that has a digest."""
-    return {run for result in results if result.digest and (run := run_of(result))}
+def lines_and_digested_runs(
+    path: Path | str,
+) -> tuple[list[tuple[int, bytes, ShapeResult]], set[str]]:
+    """The lines of a file as `raw_lines` gives them, and the runs of which some have a digest."""
+    lines = list(raw_lines(path))
+    runs = {run for _, _, result in lines if result.digest and (run := run_of(result))}
+    return lines, runs
 
 
 def with_digests(result: ShapeResult, before: str) -> ShapeResult:
@@ -82,8 +86,7 @@ def read_intact(paths: Sequence[Path | str]) -> tuple[list[ShapeResult], dict[st
     edited: dict[str, list[int]] = {}
     for path in paths:
         wrong = []
-        lines = list(raw_lines(path))
-        digested = digested_runs(result for _, _, result in lines)
+        lines, digested = lines_and_digested_runs(path)
         for number, raw, result in lines:
             own = digest_of(json.loads(raw)) if result.digest else ""
             if result.digest != own or lacks_digest(result, digested):

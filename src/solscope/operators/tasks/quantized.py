@@ -45,9 +45,10 @@ def compare_scales(tolerance: Tolerance, floor: float, usual: float | None = Non
         zero = wanted <= floor
         floors = got[zero]
         finite = (floors.isfinite() & (floors >= 0)).to(torch.int8)
-        scaled = within(tolerance, got[~zero], wanted[~zero])
+        ours, right = got[~zero], wanted[~zero]
+        scaled = within(tolerance, ours, right)
         if usual is not None:
-            scaled = both(scaled, _mostly(usual, got[~zero], wanted[~zero]))
+            scaled = both(scaled, _mostly(usual, ours, right))
         return both(scaled, exactly(finite, torch.ones_like(finite)))
 
     return compare

@@ -103,16 +103,11 @@ def change_to(name: str) -> str:
 
 
 def profile_of(name: str) -> str:
-    """What `bench profile` printed."""
+    """What `bench profile` printed; of `tune`, what it showed last while the steps were saved."""
     text = (MEASURED / f"{name}.txt").read_text(encoding="utf-8")
     command, _, printed = text.partition("\n\n")
     asked = command.splitlines()[0].removeprefix("# ")
     return f"```text\n$ {asked}\n{printed}```\n"
-
-
-def tuned() -> str:
-    """What `bench tune` showed last, while one step after the other was saved."""
-    return profile_of("tune")
 
 
 class Counters:
@@ -180,7 +175,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "profile of step 2": lambda: profile_of(STEPS[1]),
     "profile of step 3": lambda: profile_of(STEPS[2]),
     "profile of step 4": lambda: profile_of(STEPS[3]),
-    "tune": tuned,
+    "tune": lambda: profile_of("tune"),
     "result of step 1": lambda: result_of(STEPS[0]),
     "result of step 2": lambda: result_of(STEPS[1]),
     "result of step 3": lambda: result_of(STEPS[2]),
@@ -290,7 +285,7 @@ def test_three_processes_tell_the_steps_apart_and_one_does_not() -> None:
         "passed, slower than 3",
     ]
     assert [what for _, what in attempts("tune")] == told_apart
-    assert "3 processes" in tuned()
+    assert "3 processes" in profile_of("tune")
     alone = [what for _, what in attempts("tune-in-one-process")]
     assert alone == ["passed", *(f"passed, no difference can be told from {n}" for n in (1, 2, 3))]
     ends = [datetime.strptime(time, "%H:%M:%S") for time, _ in attempts("tune")]
